@@ -5,7 +5,7 @@ import "time"
 // maxMemory is the most memory that a gate holds, in bytes, at all of its limits; docs/security.md
 // has this figure. If the command's memory has a limit, the gate's is at most a quarter of that,
 // and each limit gets its part.
-const maxMemory = 128 << 20
+const maxMemory = 64 << 20
 
 // bounds are how much a command can make its gate hold at once. TestBounds measures the highest
 // cost of each.
@@ -21,11 +21,6 @@ type bounds struct {
 	listeners int
 	// questions to the nameserver are answered at once. Further ones wait, or are lost.
 	questions int
-	// sessions are HTTP/2 connections from the command, each with at most this many streams.
-	// Further connections get HTTP/1, and the protocol refuses further streams.
-	sessions, streams int
-	// requests of HTTP/2 are passed on at once. Further ones wait.
-	requests int
 	// header is the longest header of a request, in bytes: net/http's server answers a longer one
 	// with 431.
 	header int
@@ -38,7 +33,7 @@ type bounds struct {
 	stuck time.Duration
 }
 
-var atMost = bounds{connections: 256, injecting: 112, names: 3072, listeners: 1024, questions: 128, sessions: 8, streams: 16, requests: 32, header: maxRequest, reported: 1000,
+var atMost = bounds{connections: 256, injecting: 112, names: 3072, listeners: 1024, questions: 128, header: maxRequest, reported: 1000,
 	idle: time.Minute, stuck: 5 * time.Minute}
 
 // boundsOf returns the bounds for a command with this memory limit in bytes; 0 means no limit.
@@ -51,7 +46,6 @@ func boundsOf(memory uint64) bounds {
 	b := atMost
 	b.connections, b.injecting, b.questions = part(b.connections, 16), part(b.injecting, 14), part(b.questions, 16)
 	b.names, b.listeners, b.reported = part(b.names, 256), part(b.listeners, 64), part(b.reported, 100)
-	b.sessions, b.requests = part(b.sessions, 1), part(b.requests, 4)
 	return b
 }
 
@@ -59,13 +53,6 @@ const (
 	// maxResponse is the longest header of an answer, in bytes. The gate does not trust a listed
 	// host either, and net/http takes 10 MiB.
 	maxResponse = 32 << 10
-	// maxFrame is the longest HTTP/2 frame that a command may send: the smallest limit that the
-	// protocol allows.
-	maxFrame = 16 << 10
-	// upload and download are how much of an HTTP/2 body the gate takes before a reader reads it.
-	// An upload comes by a loopback. The download limit bounds the data for one round trip around
-	// the world, and the host chooses its number of connections.
-	upload, download = 128 << 10, 1 << 20
 	// maxIdle connections to hosts of credentials are kept for the next request.
 	maxIdle = 32
 	// maxSums is how many outcomes the gate sums up at once before it reports them.

@@ -61,6 +61,14 @@ type Credential struct {
 // injectPort is the port of hosts of credentials.
 const injectPort = 443
 
+// http1 is the only version for hosts of credentials. With HTTP/2, a command could make the gate
+// hold much for little: streams, windows, compressed headers.
+var http1 = func() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	return p
+}()
+
 // An injector handles the requests of one gate to hosts of credentials.
 type injector struct {
 	gate *Gate
@@ -69,13 +77,9 @@ type injector struct {
 	accepted chan net.Conn
 	server   http.Server
 	served   chan struct{} // closed after server has ended
-	// one and two send the requests of HTTP/1 and of HTTP/2 on, in the same version.
-	one, two http.Transport
+	outside  http.Transport
 	proxy    httputil.ReverseProxy
-
 	places   slots // connections from the command
-	sessions slots // those of HTTP/2
-	requests slots // of HTTP/2
 }
 
 // has reports whether the gate is the TLS server for a port of a name.
@@ -88,20 +92,18 @@ func newInjector(g *Gate, of *Injection) *injector {
 	if of == nil {
 		return nil
 	}
-	in := &injector{gate: g, of: of, accepted: make(chan net.Conn), served: make(chan struct{}),
-		places: make(slots, g.bounds.injecting), sessions: make(slots, g.bounds.sessions), requests: make(slots, g.bounds.requests)}
+	in := &injector{gate: g, of: of, accepted: make(chan net.Conn), served: make(chan struct{}), places: make(slots, g.bounds.injecting)}
 	// The contents of requests are not in these logs, but the engine's user would see the logs.
 	silent := stdlog.New(io.Discard, "", 0)
-	for _, t := range [...]*http.Transport{&in.one, &in.two} {
-		t.DialContext, t.TLSClientConfig, t.DisableCompression = in.dial, &tls.Config{RootCAs: in.of.Roots}, true
-		t.TLSHandshakeTimeout, t.ExpectContinueTimeout, t.IdleConnTimeout = greetingTimeout, greetingTimeout, in.gate.bounds.idle
-		t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxResponseHeaderBytes = maxIdle, maxIdle, maxResponse
-	}
-	// Limits also for abandoned requests: a program can give a request up before its host has
+	t := &in.outside
+	t.DialContext, t.TLSClientConfig, t.DisableCompression = in.dial, &tls.Config{RootCAs: in.of.Roots}, true
+	t.TLSHandshakeTimeout, t.ExpectContinueTimeout, t.IdleConnTimeout = greetingTimeout, greetingTimeout, in.gate.bounds.idle
+	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxResponseHeaderBytes = maxIdle, maxIdle, maxResponse
+	// A limit also for abandoned requests: a program can give a request up before its host has
 	// answered.
-	in.one.MaxConnsPerHost, in.two.MaxConnsPerHost = cap(in.places), cap(in.requests)
-	in.two.ForceAttemptHTTP2, in.two.HTTP2 = true, &http.HTTP2Config{MaxReceiveBufferPerConnection: download, MaxReceiveBufferPerStream: download}
-	in.proxy = httputil.ReverseProxy{Rewrite: in.rewrite, Transport: in, FlushInterval: -1, ErrorLog: silent,
+	t.MaxConnsPerHost = cap(in.places)
+	t.Protocols = http1
+	in.proxy = httputil.ReverseProxy{Rewrite: in.rewrite, Transport: t, FlushInterval: -1, ErrorLog: silent,
 		BufferPool: copyBuffers{}, ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			t, why := terminatedOf(r), upstreamError(err)
 			if !errors.Is(err, context.Canceled) { // no reason if the command itself did not wait
@@ -111,10 +113,9 @@ func newInjector(g *Gate, of *Injection) *injector {
 		}}
 	in.server = http.Server{
 		Handler: in, ErrorLog: silent, ReadHeaderTimeout: greetingTimeout, IdleTimeout: in.gate.bounds.idle, DisableGeneralOptionsHandler: true,
-		MaxHeaderBytes: in.gate.bounds.header,
-		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: in.gate.bounds.streams, MaxReadFrameSize: maxFrame, MaxReceiveBufferPerConnection: upload, MaxReceiveBufferPerStream: upload},
-		TLSConfig:      &tls.Config{Certificates: []tls.Certificate{in.of.Certificate}, GetConfigForClient: in.version},
-		BaseContext:    func(net.Listener) context.Context { return in.gate.ctx },
+		MaxHeaderBytes: in.gate.bounds.header, Protocols: http1,
+		TLSConfig:   &tls.Config{Certificates: []tls.Certificate{in.of.Certificate}},
+		BaseContext: func(net.Listener) context.Context { return in.gate.ctx },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, terminatedKey{}, c.(*tls.Conn).NetConn())
 		},
@@ -126,26 +127,6 @@ func newInjector(g *Gate, of *Injection) *injector {
 	return in
 }
 
-// version offers HTTP/2 while a place for it is free, and otherwise HTTP/1 alone.
-func (in *injector) version(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-	t := hello.Conn.(*terminated)
-	if !slices.Contains(hello.SupportedProtos, "h2") {
-		return nil, nil
-	}
-	if t.session = in.sessions.try(); t.session {
-		return nil, nil
-	}
-	return &tls.Config{Certificates: []tls.Certificate{in.of.Certificate}, NextProtos: []string{"http/1.1"}}, nil
-}
-
-// RoundTrip sends a request on in the version in which it came.
-func (in *injector) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.ProtoMajor == 2 {
-		return in.two.RoundTrip(r)
-	}
-	return in.one.RoundTrip(r)
-}
-
 // close is the last call, after all connections.
 func (in *injector) close() {
 	if in == nil {
@@ -153,8 +134,7 @@ func (in *injector) close() {
 	}
 	in.server.Close()
 	<-in.served
-	in.one.CloseIdleConnections()
-	in.two.CloseIdleConnections()
+	in.outside.CloseIdleConnections()
 }
 
 // serve answers the requests of a connection. The gate has already read first from it.
@@ -176,9 +156,6 @@ func (in *injector) serve(c *conn, n *name, first []byte) {
 	t.ended = true
 	t.mu.Unlock()
 	t.requests.Wait()
-	if t.session {
-		in.sessions.give()
-	}
 	n.mu.Lock()
 	c.decision.Address = n.dialled
 	n.mu.Unlock()
@@ -262,7 +239,6 @@ func misdirected(r *http.Request, host string) string {
 	name, port, hasPort := strings.Cut(r.Host, ":")
 	canonical, ok := egress.Canonical(name)
 	sni, _ := egress.Canonical(r.TLS.ServerName)
-	second, hasSecond := r.Header["Host"] // HTTP/2 has :authority, and may also have this
 	switch {
 	case r.Method == http.MethodConnect || r.Method == http.MethodTrace || r.Method == "TRACK":
 		// These lead to another host, or send the request's content back.
@@ -271,8 +247,6 @@ func misdirected(r *http.Request, host string) string {
 		return "the request has a whole URL, as a proxy is asked"
 	case !ok || canonical != host || hasPort && port != "443":
 		return fmt.Sprintf("the HTTP request is for %s", shown(r.Host))
-	case hasSecond && (len(second) != 1 || second[0] != r.Host):
-		return "the HTTP request has several Hosts"
 	case sni != host:
 		return fmt.Sprintf(greetings[injectPort].differs, shown(r.TLS.ServerName))
 	}
@@ -292,13 +266,7 @@ func (in *injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "sbxhost: "+why, http.StatusMisdirectedRequest)
 		return
 	}
-	if r.ProtoMajor == 2 {
-		if !in.gate.enter(in.requests, r.Context(), t.of.decision.Name, injectPort, "requests of HTTP/2 are not answered yet") {
-			return
-		}
-		defer in.requests.give()
-	}
-	// An answer can begin before the request has ended, as always in HTTP/2.
+	// An answer can begin before the request has ended.
 	_ = http.NewResponseController(w).EnableFullDuplex()
 	in.proxy.ServeHTTP(w, r)
 }
@@ -306,10 +274,9 @@ func (in *injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // terminated is a connection of the sandbox whose TLS the gate ends.
 type terminated struct {
 	net.Conn
-	of      *conn
-	first   []byte                    // is read first
-	session bool                      // it has one of the places of HTTP/2; final after TLS has begun
-	until   atomic.Pointer[time.Time] // the deadline of a write with a time limit; nil for none
+	of    *conn
+	first []byte                    // is read first
+	until atomic.Pointer[time.Time] // the deadline of a write with a time limit; nil for none
 
 	close    sync.Once
 	closed   chan struct{}
