@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -62,24 +63,33 @@ func Hook() {
 	}
 }
 
-// Steps are the parts of an action, which "then" separates. Each is a verb and its arguments, and
-// must succeed, but for one with "-" before its verb; one with "!" must fail. All that follows the verb nested is its own.
-func Steps(act []string) (steps [][]string) {
+// An action has ways, which "or" separates: it succeeds by the first that does.
+
+// Steps are the parts of a way, which "then" separates. Each is a verb and its arguments, and
+// must succeed, but for one with "-" before its verb; one with "!" must fail.
+func Steps(way []string) [][]string { return split(way, "then") }
+
+// split splits an action at a word. All that follows the verb nested is its own.
+func split(act []string, word string) (parts [][]string) {
 	for {
-		end := slices.Index(act, "then")
+		end := slices.Index(act, word)
 		if end < 0 || act[0] == "nested" {
-			return append(steps, act)
+			return append(parts, act)
 		}
-		steps, act = append(steps, act[:end]), act[end+1:]
+		parts, act = append(parts, act[:end]), act[end+1:]
 	}
 }
 
 // Has says whether all verbs of an action are there on this platform.
 func Has(act []string) bool {
-	return !slices.ContainsFunc(Steps(act), func(step []string) bool {
-		_, ok := findAction(strings.TrimLeft(step[0], "-!"))
-		return !ok
-	})
+	for _, way := range split(act, "or") {
+		for _, step := range Steps(way) {
+			if _, ok := findAction(strings.TrimLeft(step[0], "-!")); !ok {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // An action does one thing and says what it got by it. An error says that it
@@ -110,12 +120,12 @@ func number(arg string) int {
 	return n
 }
 
-// result is what the last system call of the action do has returned.
+// result is what the last system call of the action do that did not return zero has returned.
 var result = -1
 
 // filled replaces what an action's process alone knows: $home is its HOME, $child a process that it
-// starts, and $result what the system call before has returned.
-func filled(args []string) []string {
+// starts, $result a result, and $(PATTERN) all files that match.
+func filled(args []string) (list []string) {
 	known := map[string]func() string{
 		"$home":   func() string { return os.Getenv("HOME") },
 		"$result": func() string { return fmt.Sprint(result) },
@@ -125,19 +135,37 @@ func filled(args []string) []string {
 			return strconv.Itoa(c.Process.Pid)
 		},
 	}
-	args = slices.Clone(args)
-	for i, arg := range args {
+	for _, arg := range args {
 		for name, value := range known {
 			if strings.Contains(arg, name) {
-				args[i] = strings.ReplaceAll(arg, name, value())
+				arg = strings.ReplaceAll(arg, name, value())
 			}
 		}
+		found := []string{arg}
+		if pattern, ok := strings.CutPrefix(arg, "$("); ok {
+			found, _ = filepath.Glob(strings.TrimSuffix(pattern, ")"))
+		}
+		list = append(list, found...)
 	}
-	return args
+	return list
 }
 
-// carryOut carries out the steps of an action, up to one that fails.
-func carryOut(steps [][]string) (detail string, err error) {
+// carryOut tries the ways of an action.
+func carryOut(act []string) (detail string, err error) {
+	for _, way := range split(act, "or") {
+		detail, refused := goThrough(Steps(way))
+		if refused == nil || errors.As(refused, new(brokenError)) {
+			return detail, refused
+		}
+		if err == nil || errors.As(err, new(*absentError)) {
+			err = refused
+		}
+	}
+	return "", err
+}
+
+// goThrough carries out steps, up to one that fails.
+func goThrough(steps [][]string) (detail string, err error) {
 	defer func() {
 		switch v := recover().(type) {
 		case nil:
@@ -172,7 +200,7 @@ func carryOut(steps [][]string) (detail string, err error) {
 }
 
 func findAction(name string) (action, bool) {
-	for _, table := range []map[string]action{fileActions(), processActions(), networkActions(), contractActions(), platformActions()} {
+	for _, table := range []map[string]action{fileActions(), processActions(), networkActions(), platformActions()} {
 		if a, ok := table[name]; ok {
 			return a, true
 		}
@@ -185,7 +213,7 @@ func act(words []string) {
 	// A filter may answer a system call with this signal.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGSYS)
-	detail, err := carryOut(Steps(words))
+	detail, err := carryOut(words)
 	v := Verdict{Got, detail}
 	switch {
 	case err == nil:
@@ -218,17 +246,14 @@ func anyOf(f func(arg string) (string, error)) action {
 
 // each carries out f for each argument; any success is one.
 func each(args []string, f func(arg string) (string, error)) (string, error) {
-	if len(args) == 0 {
-		return "", broken("no argument")
-	}
 	var got []string
-	var denied error
+	denied := fs.ErrNotExist
 	for _, arg := range args {
 		detail, err := f(arg)
 		switch {
 		case err == nil:
 			got = append(got, arg+": "+detail)
-		case denied == nil || errors.Is(denied, fs.ErrNotExist):
+		case errors.Is(denied, fs.ErrNotExist):
 			denied = err
 		}
 	}

@@ -28,7 +28,7 @@ func fileActions() map[string]action {
 			return "", errors.New("found in no process")
 		},
 		"open":       anyOf(func(path string) (string, error) { return "can be opened", opens(path, os.O_RDONLY) }),
-		"reach":      reach,
+		"reach":      anyOf(reach),
 		"list":       listOthers,
 		"open-write": anyOf(openWrite),
 		"rewrite":    anyOf(rewrite),
@@ -100,19 +100,12 @@ func readSome(path string) (string, error) {
 	return string(text), err
 }
 
-// reach reads symlinks, or opens files, that match PATTERN...
-func reach(patterns []string) (string, error) {
-	var paths []string
-	for _, pattern := range patterns {
-		found, _ := filepath.Glob(pattern)
-		paths = append(paths, found...)
+// reach reads a symlink, or opens a file.
+func reach(path string) (string, error) {
+	if link, err := os.Readlink(path); err == nil {
+		return link, nil
 	}
-	return each(append(paths, patterns[0]), func(path string) (string, error) {
-		if link, err := os.Readlink(path); err == nil {
-			return link, nil
-		}
-		return "can be opened", opens(path, os.O_RDONLY)
-	})
+	return "can be opened", opens(path, os.O_RDONLY)
 }
 
 // readCanary wants a file to hold the canary.

@@ -2,7 +2,6 @@ package actor
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
 	"strconv"
 	"syscall"
@@ -21,10 +20,8 @@ func kernelActions() map[string]action {
 			}
 			return args[0] + " succeeds", nil
 		},
-		"call":         func(args []string) (string, error) { return reached(do(args)) },
-		"int80":        int80Keyctl,
-		"socket":       anyOf(socket),
-		"interface-up": interfaceUp,
+		"call":  func(args []string) (string, error) { return reached(do(args)) },
+		"int80": int80Keyctl,
 	}
 }
 
@@ -33,7 +30,7 @@ func calls() map[string]uintptr {
 	return map[string]uintptr{
 		"acct": unix.SYS_ACCT, "add_key": unix.SYS_ADD_KEY, "adjtimex": unix.SYS_ADJTIMEX, "bpf": unix.SYS_BPF, "chroot": unix.SYS_CHROOT,
 		"clone3": unix.SYS_CLONE3, "delete_module": unix.SYS_DELETE_MODULE, "fanotify_init": unix.SYS_FANOTIFY_INIT,
-		"fchmod": unix.SYS_FCHMOD, "fchmodat": unix.SYS_FCHMODAT, "fchmodat2": unix.SYS_FCHMODAT2, "finit_module": unix.SYS_FINIT_MODULE,
+		"fchmod": unix.SYS_FCHMOD, "fchmodat": unix.SYS_FCHMODAT, "fchmodat2": unix.SYS_FCHMODAT2, "fchdir": unix.SYS_FCHDIR, "finit_module": unix.SYS_FINIT_MODULE,
 		"fsopen": unix.SYS_FSOPEN, "init_module": unix.SYS_INIT_MODULE, "io_uring_setup": unix.SYS_IO_URING_SETUP, "ioctl": unix.SYS_IOCTL,
 		"kexec_file_load": unix.SYS_KEXEC_FILE_LOAD, "kexec_load": unix.SYS_KEXEC_LOAD, "keyctl": unix.SYS_KEYCTL, "kill": unix.SYS_KILL,
 		"mknodat": unix.SYS_MKNODAT, "mount": unix.SYS_MOUNT, "mount_setattr": unix.SYS_MOUNT_SETATTR, "move_mount": unix.SYS_MOVE_MOUNT,
@@ -42,7 +39,7 @@ func calls() map[string]uintptr {
 		"process_vm_readv": unix.SYS_PROCESS_VM_READV, "process_vm_writev": unix.SYS_PROCESS_VM_WRITEV, "ptrace": unix.SYS_PTRACE,
 		"reboot": unix.SYS_REBOOT, "renameat2": unix.SYS_RENAMEAT2, "request_key": unix.SYS_REQUEST_KEY, "sethostname": unix.SYS_SETHOSTNAME, "setgroups": unix.SYS_SETGROUPS,
 		"setns": unix.SYS_SETNS, "setpriority": unix.SYS_SETPRIORITY, "setresuid": unix.SYS_SETRESUID, "setxattr": unix.SYS_SETXATTR,
-		"shmget": unix.SYS_SHMGET, "swapon": unix.SYS_SWAPON, "syslog": unix.SYS_SYSLOG, "umount2": unix.SYS_UMOUNT2, "userfaultfd": unix.SYS_USERFAULTFD,
+		"shmget": unix.SYS_SHMGET, "socket": unix.SYS_SOCKET, "swapon": unix.SYS_SWAPON, "syslog": unix.SYS_SYSLOG, "umount2": unix.SYS_UMOUNT2, "userfaultfd": unix.SYS_USERFAULTFD,
 	}
 }
 
@@ -71,7 +68,9 @@ func do(args []string) unix.Errno {
 	}
 	value, _, errno := unix.RawSyscall6(number, a[0], a[1], a[2], a[3], a[4], a[5])
 	runtime.KeepAlive(texts)
-	result = int(value)
+	if value != 0 {
+		result = int(value)
+	}
 	return errno
 }
 
@@ -85,30 +84,6 @@ func reached(errno unix.Errno) (string, error) {
 		return "", errno
 	}
 	return "it reaches the kernel, which says: " + errno.Error(), nil
-}
-
-// socket makes a socket of a kind: FAMILY,TYPE,PROTOCOL.
-func socket(kind string) (string, error) {
-	var family, typ, protocol int
-	_, err := fmt.Sscanf(kind, "%d,%d,%d", &family, &typ, &protocol)
-	tried(err)
-	fd, err := unix.Socket(family, typ|unix.SOCK_CLOEXEC, protocol)
-	if err != nil {
-		return "", fmt.Errorf("family %d: %w", family, err)
-	}
-	return "was made", unix.Close(fd)
-}
-
-// interfaceUp sets the flags of an interface to what they are.
-func interfaceUp([]string) (string, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return "", err
-	}
-	defer unix.Close(fd)
-	ifreq, err := unix.NewIfreq("lo")
-	tried(err)
-	return "was set", errors.Join(unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, ifreq), unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifreq))
 }
 
 // sigaction is the kernel's struct with its default disposition.
@@ -141,6 +116,3 @@ func dieBy(sig syscall.Signal) error {
 	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, 2, uintptr(unsafe.Pointer(&none)), 0, 8, 0, 0)
 	return errors.Join(unix.Tgkill(unix.Getpid(), unix.Gettid(), sig), errors.New("it lives on"))
 }
-
-// lastSignal is the highest number of a signal.
-const lastSignal = 64

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -27,36 +26,6 @@ func namespaceActions() map[string]action {
 			}
 			return shown, nil
 		},
-		"capabilities": func([]string) (string, error) {
-			return each([]string{"CapEff", "CapPrm", "CapInh", "CapAmb"}, func(name string) (string, error) {
-				value, err := field(name)
-				if err == nil && strings.Trim(value, "0") == "" {
-					err = errors.New("the sets are empty")
-				}
-				return value, err
-			})
-		},
-		"status-not": func(args []string) (string, error) { // FIELD VALUE
-			value, err := field(args[0])
-			if err == nil && value == args[1] {
-				err = fmt.Errorf("%s is %s", args[0], value)
-			}
-			return args[0] + " is " + value, err
-		},
-		"bounding": func(args []string) (string, error) { // USER-NAMESPACE of the host
-			value, err := field("CapBnd")
-			if err == nil && value == "0000000000000000" {
-				return "", errors.New("it is empty")
-			}
-			// Where it is the host's an ordinary user cannot empty it. Then it counts for nothing as
-			// long as no privileges can be gained.
-			if own, _ := os.Readlink("/proc/self/ns/user"); own == args[0] && os.Geteuid() != 0 {
-				if gains, err := field("NoNewPrivs"); err == nil && gains == "1" {
-					return "", errors.New("nothing can be gained of it")
-				}
-			}
-			return "CapBnd is " + value, err
-		},
 		"clone": func(args []string) (string, error) {
 			return started(&syscall.SysProcAttr{Cloneflags: namespaces[args[0]]}, "nothing")
 		},
@@ -78,7 +47,6 @@ func namespaceActions() map[string]action {
 			}
 			return "", err
 		},
-		"raise-limit": raiseLimit,
 	}
 }
 
@@ -94,16 +62,4 @@ func started(attr *syscall.SysProcAttr, action string) (string, error) {
 		return "", fmt.Errorf("%w %s", err, out)
 	}
 	return "a process runs in one", nil
-}
-
-// raiseLimit raises a hard limit that is not infinite.
-func raiseLimit([]string) (string, error) {
-	var limit unix.Rlimit
-	tried(unix.Getrlimit(unix.RLIMIT_CORE, &limit))
-	limit.Cur, limit.Max = 4096, 4096
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &limit); err != nil && !errors.Is(err, unix.EPERM) {
-		return "", broken("%v", err)
-	}
-	limit.Max = 8192
-	return "was raised", unix.Setrlimit(unix.RLIMIT_CORE, &limit)
 }

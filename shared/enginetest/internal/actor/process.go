@@ -31,6 +31,13 @@ func processActions() map[string]action {
 		"allocate":   allocate,
 		"open-files": openFiles,
 		"burn":       burn,
+		"stream":     stream,
+		"variables": anyOf(func(name string) (string, error) {
+			if value, ok := os.LookupEnv(name); ok {
+				return value, nil
+			}
+			return "", errors.New("none of them is set")
+		}),
 	}
 }
 
@@ -188,20 +195,6 @@ func burn(args []string) (string, error) { // at most WALL, until CPU is used
 		return "", errors.New(detail)
 	}
 	return detail, nil
-}
-
-// field is a line of /proc/self/status.
-func field(name string) (string, error) {
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(text)) {
-		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && k == name {
-			return strings.TrimSpace(v), nil
-		}
-	}
-	return "", broken("there is no %s in /proc/self/status", name)
 }
 
 // A Child is a process that does as it is told until it is ended.

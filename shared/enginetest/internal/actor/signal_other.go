@@ -14,6 +14,3 @@ func dieBy(sig syscall.Signal) error {
 	time.Sleep(time.Second) // it may be another thread that gets it
 	return fmt.Errorf("it lives on: %w", err)
 }
-
-// lastSignal is the highest number of a signal.
-const lastSignal = 31

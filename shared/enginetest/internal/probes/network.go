@@ -231,9 +231,9 @@ func networkProbes() []Probe {
 		{ID: "net.19", Title: "sockets within the sandbox work", Works: true, act: "own-server unix /tmp/s{unique}"},
 		{ID: "net.20", Title: "the host's network works where it is granted", Works: true, prepare: listen("tcp", "127.0.0.1:0"),
 			trial: onHostNetwork, act: dialTCP, ownNetwork: true},
-		onIt("net.21", "changing the host's interfaces", "interface-up"),
-		onIt("net.22", "packet sockets on the host's network", "socket 17,3,0"),
-		onIt("net.23", "raw sockets on the host's network", "socket 2,3,1 10,3,58"),
+		onIt("net.21", "changing the host's interfaces", "do socket 2 2 0 then do ioctl $result 0x8914 lo"+strings.Repeat(`\x00`, 14)+`I\x00`), // lo is up, as it was
+		onIt("net.22", "packet sockets on the host's network", "do socket 17 3 0"),
+		onIt("net.23", "raw sockets on the host's network", "do socket 2 3 1 or do socket 10 3 58"),
 		privilegedPorts,
 		{ID: "net.25", Title: "the host's loopback, from a network that is said to be translated", Features: []shared.Feature{shared.FeatureNetworkTranslated},
 			prepare: listen("tcp", "127.0.0.1:0"), trial: onHostNetwork, act: dialTCP, control: controlOutside},

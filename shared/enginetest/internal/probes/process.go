@@ -57,6 +57,10 @@ func processProbes() []Probe {
 	limit := func(id, title string, feature shared.Feature, limits, granted shared.Limits, act string) Probe {
 		return Probe{ID: id, Title: title, Unmodelled: decidedByLimits, Features: []shared.Feature{feature}, trial: limiting(limits), act: act, grant: limiting(granted)}
 	}
+	notNone := func(set string) string { return "!read-canary " + set + ":{tab}0000000000000000 /proc/self/status" }
+	const gains = "!read-canary NoNewPrivs:{tab}1 /proc/self/status"
+	bounds := notNone("CapBnd") + " then "
+	low, high := `\x00\x10`+strings.Repeat(`\x00`, 6), `\x00\x20`+strings.Repeat(`\x00`, 6) // as limits
 	return []Probe{
 		namespace("proc.01", "pid"),
 		namespace("proc.02", "ipc"),
@@ -67,10 +71,12 @@ func processProbes() []Probe {
 		namespace("proc.07", "net"),
 		linux("proc.08", "the host's processes in /proc", "processes 20"),
 		{ID: "proc.09", Title: "signals to the host's processes", Only: OnlyLinux, prepare: scene.NeedVictim, act: "do kill {pid} 0"},
-		privileged("proc.10", "capabilities", "capabilities"),
-		{ID: "proc.11", Title: "a bounding set that is not empty", Only: OnlyLinux, Maybe: true, prepare: linkOfNamespace("user"), act: "bounding {namespace}"},
-		linux("proc.12", "new privileges by executing a file", "status-not NoNewPrivs 1"),
-		linux("proc.13", "system calls without a filter", "status-not Seccomp 2"),
+		privileged("proc.10", "capabilities", notNone("CapEff")+" or "+notNone("CapPrm")+" or "+notNone("CapInh")+" or "+notNone("CapAmb")),
+		{ID: "proc.11", Title: "a bounding set that is not empty", Only: OnlyLinux, Maybe: true, prepare: linkOfNamespace("user"), // Where it is the host's an ordinary user cannot empty it. Then it counts for nothing as long
+			// as no privileges can be gained.
+			act: bounds + "!namespace user {namespace} or " + bounds + "read-canary Uid:{tab}0{tab}0 /proc/self/status or " + bounds + gains},
+		linux("proc.12", "new privileges by executing a file", gains),
+		linux("proc.13", "system calls without a filter", "!read-canary Seccomp:{tab}2 /proc/self/status"),
 		linux("proc.14", "becoming another user", "do setresuid 1 1 1"), // of one thread alone, which is enough to see
 		linux("proc.15", "other groups", "do setgroups 0 0"),
 		privileged("proc.16", "a new root directory", "do chroot {ws}"),
@@ -106,7 +112,7 @@ func processProbes() []Probe {
 		{ID: "proc.39", Title: "more processor time than the limit", Unmodelled: decidedByLimits, Features: []shared.Feature{shared.FeatureLimitCPUs},
 			trial: limiting(shared.Limits{CPUs: 0.25}), act: "burn 2s 800ms",
 			grant: limiting(shared.Limits{CPUs: 4}).and(does("burn 50s 800ms"))}, // on a machine that has much else to do
-		privileged("proc.40", "raising a limit of resources", "raise-limit"),
+		privileged("proc.40", "raising a limit of resources", "-do prlimit64 0 4 "+low+low+" 0 then do prlimit64 0 4 "+low+high+" 0"),
 		{ID: "proc.41", Title: "what another user than the one it is to run as may do", Unmodelled: "credentials decide it, and no profile",
 			Features: []shared.Feature{shared.FeatureUser}, custom: asAnotherUser},
 		// Of its processor time: no limit.
@@ -238,11 +244,12 @@ func kernelProbes() []Probe {
 		call("kernel.37", "x32 system calls that the filter allows by another number", "x32-getpid"),
 		byRoot("kernel.38", "watching the whole file system (fanotify)", "fanotify_init 0 0"),
 		// The kinds of sockets are family, type, protocol, as Linux numbers them.
-		linux("kernel.39", "sockets to virtual machines (AF_VSOCK)", "socket 40,1,0"),
-		linux("kernel.40", "the kernel's cryptography (AF_ALG)", "socket 38,5,0"),
-		privileged("kernel.41", "packet sockets (AF_PACKET)", "socket 17,3,0"),
-		privileged("kernel.42", "raw sockets", "socket 2,3,1 10,3,58"),
-		linux("kernel.43", "bluetooth and other rare families", "socket 31,3,1 29,3,1 30,4,0 21,5,0 44,3,0 39,3,0 15,3,2"),
+		linux("kernel.39", "sockets to virtual machines (AF_VSOCK)", "do socket 40 1 0"),
+		linux("kernel.40", "the kernel's cryptography (AF_ALG)", "do socket 38 5 0"),
+		privileged("kernel.41", "packet sockets (AF_PACKET)", "do socket 17 3 0"),
+		privileged("kernel.42", "raw sockets", "do socket 2 3 1 or do socket 10 3 58"),
+		linux("kernel.43", "bluetooth and other rare families", "do socket 31 3 1 or do socket 29 3 1 or do socket 30 4 0 or "+
+			"do socket 21 5 0 or do socket 44 3 0 or do socket 39 3 0 or do socket 15 3 2"),
 	}
 }
 

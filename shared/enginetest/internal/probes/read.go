@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/paths"
@@ -113,6 +114,17 @@ func readProbes() []Probe {
 	}
 	const readOutside = "read-canary {canary} {outside}/secret"
 	private := adding(shared.Entry{Path: "{ws}/sub", Access: shared.Private})
+	byDescriptors, upwards := "do openat 3 secret 0", "read-canary {canary}"
+	for fd := 4; fd < 256; fd++ {
+		byDescriptors += fmt.Sprintf(" or do openat %d secret 0", fd)
+	}
+	from := []string{"/", ".", "/proc/self/cwd", "/tmp", "/proc", "/dev"}
+	for _, dir := range from {
+		upwards += " " + dir + strings.Repeat("/..", 20) + "{outside}/secret"
+	}
+	for _, dir := range from { // with a root of its own that the directory lies outside of
+		upwards += " or do openat -100 " + dir + " 0 then -do chroot /tmp then -do fchdir $result then read-canary {canary} " + strings.Repeat("../", 20) + ".{outside}/secret"
+	}
 	return []Probe{
 		{ID: "read.01", Title: "a file that no mount shows", act: readOutside, grant: showOutside},
 		{ID: "read.02", Title: "the same through ..", act: "read-canary {canary} {ws}/../outside/secret", grant: showOutside},
@@ -145,7 +157,7 @@ func readProbes() []Probe {
 		search("read.24", "the host's tree by /proc/PID/root", "root{victim-dir}/{victim}"),
 		search("read.25", "the host's tree by /proc/PID/cwd", "cwd/{victim}"),
 		search("read.26", "open files of the host's processes", "fd/*"),
-		{ID: "read.27", Title: "files that are open in the engine's process", Only: OnlyLinux, prepare: inheritDirectory, act: "inherited {canary}"},
+		{ID: "read.27", Title: "files that are open in the engine's process", Only: OnlyLinux, prepare: inheritDirectory, act: byDescriptors},
 		{ID: "read.29", Title: "files by their handle", Only: OnlyLinux, prepare: takeHandle, Maybe: true,
 			act: "do openat -100 {ws} 0 then do open_by_handle_at $result {handle} 0 then read-canary {canary} /proc/self/fd/$result"},
 		{ID: "read.30", Title: "the host's identity files", Only: OnlyLinux,
@@ -174,12 +186,12 @@ func readProbes() []Probe {
 		{ID: "read.33", Title: "the home directory that the private one takes the place of", prepare: planting("home/secret"),
 			act: "read-canary {canary} {dir}/home/secret", trial: change(inHostView).and(inHome), grant: showing("{dir}/home/secret", shared.ReadOnly)},
 		{ID: "read.34", Title: "values of variables in command lines on the host", Only: OnlyLinux, custom: secretInArgv},
-		{ID: "read.35", Title: "the init's environment, memory and files", Only: OnlyLinux, act: "reach /proc/1/environ /proc/1/mem /proc/1/exe /proc/1/fd/*",
-			grant: does("reach /proc/$child/environ /proc/$child/mem /proc/$child/exe /proc/$child/fd/*")},
+		{ID: "read.35", Title: "the init's environment, memory and files", Only: OnlyLinux, act: "reach /proc/1/environ /proc/1/mem /proc/1/exe $(/proc/1/fd/*)",
+			grant: does("reach /proc/$child/environ /proc/$child/mem /proc/$child/exe $(/proc/$child/fd/*)")},
 		{ID: "read.77", Title: "a device that is listed can be opened", Only: OnlyLinux, prepare: openFuse, Works: true, Refusal: true, trial: withFuse, act: "open " + fuse},
 		{ID: "read.78", Title: "a device that is not", Only: OnlyLinux, Features: []shared.Feature{shared.FeatureMetadata}, prepare: haveFuse, act: "stat " + fuse},
 		{ID: "read.37", Title: "whether a file that no mount shows is there", act: "stat {outside}/secret", grant: showOutside},
-		{ID: "read.36", Title: "the host's root by .. from every directory, and by chroot", Only: OnlyLinux, act: "chroot-escape {canary} {outside}/secret"},
+		{ID: "read.36", Title: "the host's root by .. from every directory, and by chroot", Only: OnlyLinux, act: upwards},
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -193,19 +192,4 @@ func isFault(sig syscall.Signal) bool {
 func Tail(text string) string {
 	const limit = 300
 	return fmt.Sprintf("%q", text[max(0, len(text)-limit):])
-}
-
-// ListOf runs an action that reports a list.
-func (s *Scene) ListOf(t *Trial) (list []string) {
-	o := s.Done(t)
-	if o.Verdict.Kind != actor.Got {
-		s.Failf("%s", o.Output())
-	}
-	s.Must(json.Unmarshal([]byte(o.Verdict.Detail), &list))
-	for i, quoted := range list {
-		text, err := strconv.Unquote(quoted)
-		s.Must(err)
-		list[i] = text
-	}
-	return list
 }

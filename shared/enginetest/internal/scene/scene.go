@@ -102,7 +102,7 @@ func (s *Scene) Path(elements ...string) string {
 // Fill replaces {ws} and the like by the scene's own values.
 func (s *Scene) Fill(texts ...string) (filled []string) {
 	pairs := []string{"{dir}", s.Dir, "{ws}", s.WS, "{outside}", s.Outside, "{shown}", s.Shown, "{canary}", s.Canary,
-		"{kit}", s.Kit.Program, "{home}", s.Kit.Home, "{unique}", s.Kit.Random + s.place.ID}
+		"{kit}", s.Kit.Program, "{home}", s.Kit.Home, "{unique}", s.Kit.Random + s.place.ID, "{tab}", "\t"}
 	for name, value := range s.Values {
 		pairs = append(pairs, "{"+name+"}", value)
 	}
