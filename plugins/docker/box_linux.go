@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
@@ -15,7 +16,6 @@ import (
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/image"
-	"github.com/sbxhost/sbxhost/plugins/docker/internal/owner"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/vessel"
 	"github.com/sbxhost/sbxhost/shared"
@@ -71,7 +71,7 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 		return err
 	}
 	b.plans = plan.Planner{Spec: spec, Options: o, Limits: limits, Daemon: b.daemon.Facts, Memory: machineMemory(), Self: self(),
-		InitFile: initFile.Path, Labels: map[string]string{owner.Label: owner.This().String()}}
+		InitFile: initFile.Path, Labels: map[string]string{ownerLabel: strconv.Itoa(os.Getpid())}}
 	b.notes = append(b.notes, limitNotes...)
 	// Docker's own filter stays in force. It permits calls that leave something behind or reach
 	// outside: set-id bits, input for terminals, io_uring, vsock.
@@ -84,7 +84,7 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 		return err
 	}
 	b.notes = append(b.notes, notes(&b.plans)...)
-	b.engine.sweep.Do(func() { go sweep(b.daemon.Client) })
+	b.engine.sweep.Do(func() { go sweep(b.daemon.Client, ownerLabel, "10m") })
 	if _, err := b.container(""); err != nil {
 		return err
 	}

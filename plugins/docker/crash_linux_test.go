@@ -8,11 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
-	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
@@ -20,7 +20,6 @@ import (
 	"github.com/sbxhost/sbxhost/internal/testing/dockerd"
 	"github.com/sbxhost/sbxhost/internal/testing/programs"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
-	"github.com/sbxhost/sbxhost/plugins/docker/internal/owner"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -75,7 +74,7 @@ func TestEngineKilled(t *testing.T) {
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	var mine string
 	for _, c := range list(t) {
-		if o, ok := owner.Parse(c.Labels[owner.Label]); ok && o.PID == cmd.Process.Pid {
+		if c.Labels[ownerLabel] == strconv.Itoa(cmd.Process.Pid) {
 			mine = c.ID
 		}
 	}
@@ -162,22 +161,18 @@ func TestOrdinaryUser(t *testing.T) {
 
 func list(t testing.TB) []container.Summary {
 	t.Helper()
-	got, err := daemonFor(t).Client.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", owner.Label)})
+	got, err := daemonFor(t).Client.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", ownerLabel)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return got.Items
 }
 
-// TestSweep leaves what an engine leaves that is killed before it has started
-// the container that it made.
+// TestSweep leaves what an engine leaves that is killed before it has started the container that
+// it made.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	d := daemonFor(t)
-	dead := exec.Command("/bin/true")
-	if err := dead.Run(); err != nil {
-		t.Fatal(err)
-	}
 	make := func(labels map[string]string) string {
 		got, err := d.Client.ContainerCreate(t.Context(), client.ContainerCreateOptions{Image: dockerd.Image,
 			Config: &container.Config{Cmd: []string{"/bin/true"}, Labels: labels}})
@@ -189,28 +184,17 @@ func TestSweep(t *testing.T) {
 		})
 		return got.ID
 	}
-	orphan := make(map[string]string{owner.Label: owner.Owner{Boot: owner.Boot(), Namespace: owner.PidNamespace(), PID: dead.Process.Pid, Started: "1"}.String()})
-	living := make(map[string]string{owner.Label: owner.This().String()})
-	elsewhere := make(map[string]string{owner.Label: owner.Owner{Boot: owner.Boot(), Namespace: "1", PID: dead.Process.Pid, Started: "1"}.String()})
-	foreign := make(map[string]string{owner.Label: "what is this"})
-	// Another test's engine may be removing the same at this moment.
-	gone := d.Client.ContainerWait(t.Context(), orphan, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
-	sweep(d.Client)
-	select {
-	case <-gone.Result:
-	case err := <-gone.Error:
-		if !cerrdefs.IsNotFound(err) {
-			t.Errorf("waiting for what a dead engine had made to be removed: %v", err)
-		}
+	orphan, fresh, foreign := make(map[string]string{ownerLabel: "of TestSweep"}), make(map[string]string{ownerLabel: "young"}), make(nil)
+	sweep(d.Client, ownerLabel+"=of TestSweep", "-1m") // of age in a minute, since the daemon counts whole seconds
+	sweep(d.Client, ownerLabel+"=young", "10m")
+	there := func(id string) bool {
+		_, err := d.Client.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
+		return err == nil
 	}
-	left := map[string]bool{}
-	for _, c := range list(t) {
-		left[c.ID] = true
-	}
-	if left[orphan] {
+	if there(orphan) {
 		t.Error("what a dead engine had made is still there")
 	}
-	if !left[living] || !left[elsewhere] || !left[foreign] {
+	if !there(fresh) || !there(foreign) {
 		t.Error("something was removed that may have an owner")
 	}
 }

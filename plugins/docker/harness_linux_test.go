@@ -20,7 +20,6 @@ import (
 	"github.com/sbxhost/sbxhost/internal/testing/dockerd"
 	"github.com/sbxhost/sbxhost/internal/testing/programs"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
-	"github.com/sbxhost/sbxhost/plugins/docker/internal/owner"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
@@ -215,7 +214,7 @@ func runCommand(t testing.TB, s shared.Sandbox, cmd shared.Command, stdin string
 // containers lists those of the daemon that the label marks.
 func containers(t testing.TB) []string {
 	t.Helper()
-	list, err := daemonFor(t).Client.ContainerList(context.Background(), client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", owner.Label)})
+	list, err := daemonFor(t).Client.ContainerList(context.Background(), client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", ownerLabel)})
 	if err != nil {
 		t.Fatal(err)
 	}

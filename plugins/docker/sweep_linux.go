@@ -5,21 +5,16 @@ import (
 	"time"
 
 	"github.com/moby/moby/client"
-	"github.com/sbxhost/sbxhost/plugins/docker/internal/owner"
 )
 
-// sweep removes the containers that killed engines had made and not started. Their other containers
-// have ended with them.
-func sweep(docker *client.Client) {
+// ownerLabel marks the engine's containers with the number of its process.
+const ownerLabel = "org.sbxhost.owner"
+
+// sweep removes the containers with a label that killed engines had made and not started. A living
+// engine starts its own long before they have that age, and a container that was started goes when
+// it ends.
+func sweep(docker *client.Client, label, age string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	list, err := docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", owner.Label)})
-	if err != nil {
-		return
-	}
-	for _, c := range list.Items {
-		if o, ok := owner.Parse(c.Labels[owner.Label]); ok && o.Gone() {
-			docker.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-		}
-	}
+	docker.ContainerPrune(ctx, client.ContainerPruneOptions{Filters: make(client.Filters).Add("label", label).Add("until", age)})
 }
