@@ -179,11 +179,13 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 	return launched, nil
 }
 
-// attend follows a command from its start to its end, and cleans up after it.
+// attend follows a command from before its start to its end, and cleans up after it.
 func (e *engine) attend(launched *exec.Cmd, emit func(shared.Event)) (ended func()) {
 	v, _ := e.started.LoadAndDelete(launched)
 	s := v.(*start)
-	s.outlet.emitAll(emit)
+	if s.outlet.gate != nil {
+		s.outlet.gate.Hear(emit, false)
+	}
 	return func() {
 		s.outlet.close()
 		s.files.dir.Remove()

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"net"
-	"sync"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/egress/gate"
@@ -22,10 +21,6 @@ type outlet struct {
 	// taken is the same port for IPv6, which a profile cannot distinguish: it keeps others from
 	// using it.
 	taken net.Listener
-
-	mu   sync.Mutex
-	emit func(shared.Event)
-	held []shared.Event // until somebody can receive them
 }
 
 // newOutlet begins it.
@@ -43,7 +38,6 @@ func newOutlet(spec *shared.Spec) (*outlet, error) {
 		o.close()
 		return nil, err
 	}
-	o.gate.Hear(o.send, false)
 	return o, nil
 }
 
@@ -74,30 +68,6 @@ func (o *outlet) environment(env []string) []string {
 		return env
 	}
 	return o.network.Environment(env, o.gate)
-}
-
-// send sends an event, or keeps it until somebody can receive it.
-func (o *outlet) send(e shared.Event) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.emit == nil {
-		o.held = append(o.held, e)
-		return
-	}
-	o.emit(e)
-}
-
-// emitAll sends the events to emit, which is nil before the command begins.
-func (o *outlet) emitAll(emit func(shared.Event)) {
-	if emit == nil {
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, e := range o.held {
-		emit(e)
-	}
-	o.emit, o.held = emit, nil
 }
 
 func (o *outlet) close() {

@@ -100,10 +100,10 @@ type Config struct {
 	// ErrUnavailable that quotes stderr. After [ErrAgain] the command is started once more.
 	Diagnose func(ctx context.Context, stderr string, status *syscall.WaitStatus) error
 
-	// Attend follows a command, without Init. It is called with Launch's result after its start,
-	// and may emit events. It returns a function that is called when the command and its process
-	// group are gone. If the start failed, emit is nil, and that call follows at once. Attend is
-	// for resources of a command, such as a file that its launcher reads.
+	// Attend follows a command, without Init. It is called with Launch's result before its start,
+	// and may emit events from then on. It returns a function that is called when the command and
+	// its process group are gone, or the start has failed. Attend is for resources of a command,
+	// such as a file that its launcher reads.
 	Attend func(launched *exec.Cmd, emit func(shared.Event)) (ended func())
 }
 

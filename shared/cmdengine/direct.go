@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
@@ -22,7 +21,7 @@ import (
 const reapPatience = 2 * time.Second
 
 // startDirect starts a command, or a launcher that becomes the command.
-func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, _ func(shared.Event)) (_ Run, _ []shared.Event, err error) {
+func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (_ Run, _ []shared.Event, err error) {
 	resolved, script, err := withoutScript(*cmd)
 	if err != nil {
 		return nil, nil, err
@@ -33,9 +32,13 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 		return nil, nil, err
 	}
 	defer closeAll(c.ExtraFiles)
+	ended := func() {}
+	if attend := s.engine.config.Attend; attend != nil {
+		ended = attend(c.Cmd, emit)
+	}
 	defer func() {
-		if attend := s.engine.config.Attend; err != nil && attend != nil {
-			attend(c.Cmd, nil)()
+		if err != nil {
+			ended()
 		}
 	}()
 	if c.Err != nil {
@@ -84,7 +87,7 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 		}
 		return nil, nil, directError(file, s.credential, err)
 	}
-	return &directRun{process: process, command: c.Cmd}, nil, nil
+	return &directRun{process: process, ended: ended}, nil, nil
 }
 
 // checkDir distinguishes a bad directory from a bad command; fork and exec report the same.
@@ -104,7 +107,7 @@ func checkDir(dir string) error {
 // group.
 type directRun struct {
 	process *os.Process
-	command *exec.Cmd
+	ended   func()       // tells the engine
 	usage   shared.Usage // valid after Wait
 
 	mu     sync.Mutex // keeps the group's number valid while it is signalled

@@ -167,7 +167,7 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 		run.Kill()
 		run.Wait()
 		finish(run)
-		s.attend(run, nil)()
+		endOf(run)()
 		err = ctx.Err()
 	}
 	if err != nil {
@@ -179,14 +179,13 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 		}
 		return nil, err
 	}
-	p := &process{run: run, events: events, begun: time.Now(), ended: func() {}, done: make(chan struct{})}
+	p := &process{run: run, events: events, begun: time.Now(), ended: endOf(run), done: make(chan struct{})}
 	for _, h := range s.holdings {
 		notes = append(notes, h.event())
 	}
 	for _, e := range append(notes, s.attached.Events(cmd)...) {
 		p.events.send(e)
 	}
-	p.ended = s.attend(run, p.events.send)
 	return p, nil
 }
 
@@ -202,11 +201,10 @@ func (s *sandbox) begin(ctx context.Context, cmd *shared.Command, stdio [3]*os.F
 	return s.engine.config.Begin(ctx, &s.spec, cmd, stdio, emit)
 }
 
-// attend reports a command that the engine launched itself.
-func (s *sandbox) attend(run Run, emit func(shared.Event)) (ended func()) {
-	direct, ok := run.(*directRun)
-	if attend := s.engine.config.Attend; ok && attend != nil {
-		return attend(direct.command, emit)
+// endOf is what to call when everything of a command is gone.
+func endOf(run Run) func() {
+	if r, ok := run.(*directRun); ok {
+		return r.ended
 	}
 	return func() {}
 }
