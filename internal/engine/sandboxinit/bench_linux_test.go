@@ -53,7 +53,7 @@ func BenchmarkLaunch(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if s, err := c.Wait(); err != nil || s.ExitCode() != 0 {
+			if s, err := c.Wait(); err != nil || s.Code != 0 {
 				b.Fatalf("%+v, %v", s, err)
 			}
 			if err := cmd.Wait(); err != nil {

@@ -188,14 +188,6 @@ type Used struct {
 	Memory uint64 // peak bytes of the largest process
 }
 
-// ExitCode is the status as a shell shows it: 128+n for signal n.
-func (s Status) ExitCode() int {
-	if s.Signal != 0 {
-		return 128 + s.Signal
-	}
-	return s.Code
-}
-
 // An Op is a step at which a command can fail to start.
 type Op uint8
 

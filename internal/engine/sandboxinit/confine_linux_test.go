@@ -301,7 +301,7 @@ func TestRunsLeakNothing(t *testing.T) {
 		if err := c.Start(t.Context(), Command{Args: []string{"/bin/true"}}); err != nil {
 			t.Fatal(err)
 		}
-		if s, err := c.Wait(); err != nil || s.ExitCode() != 0 {
+		if s, err := c.Wait(); err != nil || s.Code != 0 {
 			t.Fatalf("%+v, %v", s, err)
 		}
 		c.Close()

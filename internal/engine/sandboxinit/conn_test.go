@@ -206,7 +206,7 @@ func TestConnConcurrentUse(t *testing.T) {
 	var signals, waits sync.WaitGroup
 	for range 8 {
 		waits.Go(func() {
-			if s, err := c.Wait(); err != nil || s.Signal != 9 || s.Code != -1 || s.ExitCode() != 137 {
+			if s, err := c.Wait(); err != nil || s.Signal != 9 || s.Code != -1 {
 				t.Errorf("Wait: %+v, %v", s, err)
 			}
 		})

@@ -61,7 +61,7 @@ func runInit(control, resets int, alone *holder.Solitude) int {
 		return s.run()
 	case *ExecError:
 		s.control.send(encodeRefused(err))
-		return refusedCode(err)
+		return proc.Failed
 	case *holder.MountError:
 		s.control.send(frame.Encode(kindMountFailed, err))
 		return proc.Failed

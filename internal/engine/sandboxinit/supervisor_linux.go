@@ -71,7 +71,7 @@ func (s *supervisor) run() int {
 	child, refused := s.begin(cmd)
 	if refused != nil {
 		s.control.send(encodeRefused(refused))
-		return refusedCode(refused)
+		return proc.Failed
 	}
 	s.group.Store(int32(child.pid))
 	s.control.send(frame.Encode(kindStarted, &child.started))
@@ -130,17 +130,6 @@ func (s *supervisor) begin(cmd *Command) (child, *ExecError) {
 	return start(cmd, int(s.control), s.confined)
 }
 
-// refusedCode is what a shell would exit with.
-func refusedCode(x *ExecError) int {
-	switch {
-	case x.NotFound():
-		return 127
-	case x.NotExecutable():
-		return 126
-	}
-	return proc.Failed
-}
-
 // reap collects every child, with orphans that were reparented here. As pid 1 it ends with the
 // command, otherwise when no child is left.
 func (s *supervisor) reap(command int) (code int) {
@@ -165,7 +154,7 @@ func (s *supervisor) reap(command int) (code int) {
 		if s.tracer != nil {
 			status = s.tracer.status()
 		}
-		code = status.ExitCode()
+		code = 0 // how it ended is in the report
 		status.Alone = childless()
 		stays := s.apart && !s.ending.Load() && !s.killAllAtEnd.Load() // what it has left is the session's
 		if !status.Alone && !stays && status.Signal == 0 {
@@ -239,7 +228,7 @@ func (s *supervisor) serveRequests() {
 		case err == nil && k == kindKill:
 			killed := Status{Code: -1, Signal: int(syscall.SIGKILL)}
 			s.report(killed, Used{})
-			s.end(killed.ExitCode())
+			s.end(0)
 			return
 		}
 		s.end(proc.Failed)

@@ -262,7 +262,7 @@ cat <&1 & while ! grep -q 'State:.[Tt]' /proc/$!/status; do :; done; echo stoppe
 		expect("typed")
 		io.WriteString(master, "\x04")
 		expect("over")
-		if status, err := s.Wait(); err != nil || status.ExitCode() != 0 {
+		if status, err := s.Wait(); err != nil || status.Code != 0 {
 			t.Errorf("%+v, %v", status, err)
 		}
 		if !slices.Contains(s.Traced(), traced.Call{Wants: traced.Read, Target: "/none", Errno: syscall.ENOENT}) {
