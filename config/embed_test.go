@@ -110,11 +110,6 @@ func everywhere(t *testing.T, value string) map[string]string {
 			for _, a := range testSchema.Attributes {
 				sources["config."+a.Name] = "engine = \"mine\"\nconfig {\n  " + a.Name + " = " + value + "\n}"
 			}
-			for _, b := range testSchema.Blocks {
-				for _, a := range b.Attributes {
-					sources["config."+b.Name+"."+a.Name] = "engine = \"mine\"\nconfig {\n  " + b.Name + " {\n    " + a.Name + " = " + value + "\n  }\n}"
-				}
-			}
 		default:
 			t.Fatalf("the block %s is not tried here", block.name)
 		}

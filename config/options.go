@@ -26,7 +26,7 @@ func (f *File) EngineOptions(sandbox string, schema shared.OptionSchema) (json.R
 	}
 	d := f.decoder()
 	if f.dockersOptions(sandbox) {
-		schema = d.writtenSchema(b.config)
+		schema = shared.OptionSchema{Attributes: d.written(b.config)}
 	}
 	d.engineHidden = b.engineHidden
 	needed, _ := f.Locate(sandbox, "config")
@@ -43,19 +43,12 @@ func (f *File) dockersOptions(sandbox string) bool {
 	return declared && launch.IsAuto(f.options.Sandboxes[sandbox].Engine)
 }
 
-// writtenSchema returns the schema of a config block's own values. The block may be nil.
-func (d *decoder) writtenSchema(config hcl.Body) (schema shared.OptionSchema) {
-	if body, ok := config.(*hclsyntax.Body); ok {
-		schema.Attributes = d.written(body)
-		for _, block := range body.Blocks {
-			schema.Blocks = append(schema.Blocks, shared.OptionBlock{Name: block.Type, Attributes: d.written(block.Body)})
-		}
+// written lists the attributes of a config block, which may be nil, with the types of their values.
+func (d *decoder) written(config hcl.Body) (list []shared.OptionAttribute) {
+	body, ok := config.(*hclsyntax.Body)
+	if !ok {
+		return nil
 	}
-	return schema
-}
-
-// written lists the attributes of body, with the types of their values.
-func (d *decoder) written(body *hclsyntax.Body) (list []shared.OptionAttribute) {
 	for _, name := range slices.Sorted(maps.Keys(body.Attributes)) {
 		attr := shared.OptionAttribute{Name: name, Type: shared.OptionString}
 		val, _ := d.evaluate("config."+name, body.Attributes[name].Expr)
@@ -76,10 +69,10 @@ func (d *decoder) written(body *hclsyntax.Body) (list []shared.OptionAttribute) 
 
 // options decodes body. It is nil without a config block; needed is then the attribute that needs
 // one.
-func (d *decoder) options(body hcl.Body, needed, configAt hcl.Range, engine string, schema shared.OptionSchema) json.RawMessage {
+func (d *decoder) options(body hcl.Body, needed, configAt hcl.Range, engine string, own shared.OptionSchema) json.RawMessage {
 	shown := showEngine(engine, d.engineHidden)
 	if body == nil {
-		for _, attr := range schema.Attributes {
+		for _, attr := range own.Attributes {
 			if attr.Required {
 				d.report(needed, "Missing config block",
 					fmt.Sprintf("Engine %s needs the option %s: add config { %s = ... }.", shown, attr.Name, attr.Name))
@@ -87,7 +80,7 @@ func (d *decoder) options(body hcl.Body, needed, configAt hcl.Range, engine stri
 		}
 		return nil
 	}
-	none := len(schema.Attributes) == 0 && len(schema.Blocks) == 0
+	none := len(own.Attributes) == 0
 	if none && launch.IsAuto(engine) {
 		d.report(configAt, "No engine for these options", "The engines that \"auto\" may choose here have no option in common: name one of them with the attribute engine.")
 		return nil
@@ -96,37 +89,17 @@ func (d *decoder) options(body hcl.Body, needed, configAt hcl.Range, engine stri
 		return nil
 	}
 
-	own := &optionPlace{place: fmt.Sprintf("the config block of engine %s", shown), engine: engine, prefix: "config"}
-	out := d.optionBody(body, configAt, own, schema.Attributes, schema.Blocks)
-	raw, err := json.Marshal(out)
-	if err != nil { // cannot happen: the maps and values are plain
-		d.report(configAt, "Options cannot be passed on", err.Error())
-		return nil
-	}
-	return raw
-}
-
-// optionPlace is the block whose options are decoded.
-type optionPlace struct {
-	place, engine, prefix string
-}
-
-func (d *decoder) optionBody(body hcl.Body, at hcl.Range, where *optionPlace, attrs []shared.OptionAttribute, blocks []shared.OptionBlock) map[string]any {
-	s := &schema{place: where.place, engine: where.engine}
-	for _, a := range attrs {
+	s := &schema{place: fmt.Sprintf("the config block of engine %s", shown), engine: engine}
+	for _, a := range own.Attributes {
 		s.attrs = append(s.attrs, a.Name)
 	}
-	for _, b := range blocks {
-		s.blocks = append(s.blocks, blockType{name: b.Name})
-	}
 	content := d.content(body, s)
-
-	out := make(map[string]any, len(content.Attributes)+len(content.Blocks))
-	for _, a := range attrs {
+	out := make(map[string]any, len(content.Attributes))
+	for _, a := range own.Attributes {
 		attr := content.Attributes[a.Name]
 		if attr == nil {
 			if a.Required {
-				d.report(at, "Missing attribute", fmt.Sprintf("%s needs %s.", upperFirst(where.place), a.Name))
+				d.report(configAt, "Missing attribute", fmt.Sprintf("%s needs %s.", upperFirst(s.place), a.Name))
 			}
 			continue
 		}
@@ -134,22 +107,15 @@ func (d *decoder) optionBody(body hcl.Body, at hcl.Range, where *optionPlace, at
 		if !ok {
 			continue
 		}
-		it.name = where.prefix + "." + a.Name
+		it.name = "config." + a.Name
 		out[a.Name] = d.option(it, a.Type)
 	}
-	for _, block := range content.Blocks {
-		for _, b := range blocks {
-			if b.Name == block.Type {
-				inner := &optionPlace{
-					place:  fmt.Sprintf("the %s block of engine %s", b.Name, showEngine(where.engine, d.engineHidden)),
-					engine: where.engine,
-					prefix: where.prefix + "." + b.Name,
-				}
-				out[b.Name] = d.optionBody(block.Body, block.DefRange, inner, b.Attributes, nil)
-			}
-		}
+	raw, err := json.Marshal(out)
+	if err != nil { // cannot happen: the maps and values are plain
+		d.report(configAt, "Options cannot be passed on", err.Error())
+		return nil
 	}
-	return out
+	return raw
 }
 
 func (d *decoder) option(it item, kind shared.OptionType) (value any) {

@@ -19,10 +19,6 @@ var testSchema = shared.OptionSchema{
 		{Name: "labels", Type: shared.OptionStringMap},
 		{Name: "new", Type: "set(tuple)"},
 	},
-	Blocks: []shared.OptionBlock{{
-		Name:       "build",
-		Attributes: []shared.OptionAttribute{{Name: "context", Type: shared.OptionString, Required: true}},
-	}},
 }
 
 func TestEngineOptions(t *testing.T) {
@@ -39,9 +35,6 @@ sandbox "a" {
     weight     = 1.5
     args       = ["a", env.SECRET]
     labels     = { a = "<1>" }
-    build {
-      context = "."
-    }
   }
 }
 sandbox "b" {
@@ -56,7 +49,7 @@ sandbox "b" {
 	if err := json.Unmarshal(raw, &got); err != nil {
 		t.Fatal(err)
 	}
-	want := `{"args":["a","hunter2"],"build":{"context":"."},"image":"x:amd64","labels":{"a":"<1>"},"privileged":false,"weight":1.5}`
+	want := `{"args":["a","hunter2"],"image":"x:amd64","labels":{"a":"<1>"},"privileged":false,"weight":1.5}`
 	var wanted any
 	if err := json.Unmarshal([]byte(want), &wanted); err != nil {
 		t.Fatal(err)
@@ -88,10 +81,6 @@ sandbox "a" {
     imgae      = "x"
     network    = true
     pull       = "always"
-    build {
-      contxt = "."
-    }
-    build {}
     other {}
   }
 }
@@ -133,9 +122,7 @@ func TestOptionsOfAuto(t *testing.T) {
     image = "debian:12"
     reuse = true
     cap_add = ["NET_ADMIN"]
-    resources {
-      cpus = 1.5
-    }
+    cpus = 1.5
   }
 }
 `
@@ -153,7 +140,7 @@ func TestOptionsOfAuto(t *testing.T) {
 	}
 	bwrap := shared.OptionSchema{Attributes: []shared.OptionAttribute{{Name: "path", Type: shared.OptionString}}}
 	raw, diags := f.EngineOptions("a", bwrap)
-	if want := `{"cap_add":["NET_ADMIN"],"image":"debian:12","resources":{"cpus":1.5},"reuse":true}`; diags.HasErrors() || string(raw) != want {
+	if want := `{"cap_add":["NET_ADMIN"],"cpus":1.5,"image":"debian:12","reuse":true}`; diags.HasErrors() || string(raw) != want {
 		t.Errorf("%s, %v", raw, diags)
 	}
 	o, _ := f.Options()
@@ -166,7 +153,7 @@ func TestOptionsOfAuto(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %s %d", s.Attribute, s.Value, s.Line))
 		}
 	}
-	if want := []string{`config.cap_add ["NET_ADMIN"] 5`, "config.image debian:12 3", "config.reuse true 4", "config.resources.cpus 1.5 7"}; !slices.Equal(got, want) {
+	if want := []string{`config.cap_add ["NET_ADMIN"] 5`, "config.cpus 1.5 6", "config.image debian:12 3", "config.reuse true 4"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 }

@@ -53,7 +53,7 @@ func (f *File) Settings(sandbox string, o host.Options, schema shared.OptionSche
 	sessionSchema.show("session.", &d, add)
 	limitsSchema.show("limits.", &d, add)
 	if len(d.Config) > 0 && f.dockersOptions(sandbox) && f.sandboxes[sandbox] != nil {
-		schema = f.decoder().writtenSchema(f.sandboxes[sandbox].config) // docker's
+		schema = shared.OptionSchema{Attributes: f.decoder().written(f.sandboxes[sandbox].config)} // docker's
 	}
 	f.engineSettings(sandbox, d.Config, schema, add)
 	workspaceSchema.show("workspace.", &o, add)
@@ -77,46 +77,32 @@ func (f *File) Settings(sandbox string, o host.Options, schema shared.OptionSche
 
 // engineSettings adds the options of an engine.
 func (f *File) engineSettings(sandbox string, raw json.RawMessage, schema shared.OptionSchema, add func(attribute, value string)) {
-	level := func(prefix string, raw json.RawMessage, attrs []shared.OptionAttribute) map[string]json.RawMessage {
-		var values map[string]json.RawMessage
-		if len(raw) > 0 && json.Unmarshal(raw, &values) != nil {
-			return nil // the engine reports the error
-		}
-		for _, attr := range attrs {
-			value, set := values[attr.Name]
-			if !set {
-				value = attr.Default
-			}
-			text := cmp.Or(string(value), "none")
-			if s := ""; json.Unmarshal(value, &s) == nil {
-				text = s
-			}
-			add(prefix+attr.Name, f.shown(f.attribute(sandbox, prefix+attr.Name), text))
-		}
-		return values
+	var values map[string]json.RawMessage
+	if len(raw) > 0 && json.Unmarshal(raw, &values) != nil {
+		return // the engine reports the error
 	}
-	values := level("config.", raw, schema.Attributes)
-	for _, block := range schema.Blocks {
-		level("config."+block.Name+".", values[block.Name], block.Attributes)
+	for _, attr := range schema.Attributes {
+		value, set := values[attr.Name]
+		if !set {
+			value = attr.Default
+		}
+		text := cmp.Or(string(value), "none")
+		if s := ""; json.Unmarshal(value, &s) == nil {
+			text = s
+		}
+		add("config."+attr.Name, f.shown(f.attribute(sandbox, "config."+attr.Name), text))
 	}
 }
 
 // ShownOptions removes values that come from variables of the environment from an engine's options.
 func (f *File) ShownOptions(sandbox string, raw json.RawMessage) json.RawMessage {
-	return f.shownOptions(sandbox, "config.", raw)
-}
-
-func (f *File) shownOptions(sandbox, prefix string, raw json.RawMessage) json.RawMessage {
 	var values map[string]json.RawMessage
 	if len(raw) == 0 || json.Unmarshal(raw, &values) != nil || values == nil {
 		return raw
 	}
-	for name, value := range values {
-		attr := f.attribute(sandbox, prefix+name)
-		if text := f.shown(attr, ""); text != "" {
+	for name := range values {
+		if text := f.shown(f.attribute(sandbox, "config."+name), ""); text != "" {
 			values[name], _ = json.Marshal(text)
-		} else if attr == nil {
-			values[name] = f.shownOptions(sandbox, prefix+name+".", value) // a block
 		}
 	}
 	out, err := json.Marshal(values)

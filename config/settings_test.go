@@ -84,8 +84,8 @@ sandbox "d" {
 func TestSettingsAreAll(t *testing.T) {
 	t.Parallel()
 	schema := shared.OptionSchema{
-		Attributes: []shared.OptionAttribute{{Name: "image", Type: shared.OptionString}, {Name: "pull", Type: shared.OptionString, Default: []byte(`"missing"`)}},
-		Blocks:     []shared.OptionBlock{{Name: "cache", Attributes: []shared.OptionAttribute{{Name: "ttl", Type: shared.OptionString}}}},
+		Attributes: []shared.OptionAttribute{{Name: "image", Type: shared.OptionString}, {Name: "pull", Type: shared.OptionString, Default: []byte(`"missing"`)},
+			{Name: "ttl", Type: shared.OptionString}},
 	}
 	f, diags := Parse("/etc/sbx/config.hcl", []byte(`sandbox "a" {
   engine             = "mine.two"
@@ -93,9 +93,9 @@ func TestSettingsAreAll(t *testing.T) {
   credentials        = ["npm.two"]
   config {
     image = "debian"
-    cache {
-      ttl = "${env.TOKEN}h"
-    }
+
+    ttl = "${env.TOKEN}h"
+
   }
 }
 engine "mine.two" {
@@ -124,7 +124,7 @@ audit {
 	def := o.Sandboxes["a"]
 	def.Config = raw
 	o.Sandboxes["a"] = def
-	if got := string(f.ShownOptions("a", raw)); got != `{"cache":{"ttl":"not shown, because it comes from a variable"},"image":"debian"}` {
+	if got := string(f.ShownOptions("a", raw)); got != `{"image":"debian","ttl":"not shown, because it comes from a variable"}` {
 		t.Errorf("options are shown as %s", got)
 	}
 	got := map[string]string{}
@@ -152,7 +152,7 @@ audit {
 		}
 	}
 	for attribute, want := range map[string]string{
-		"config.image": "debian 6", "config.pull": "missing 0", "config.cache.ttl": "not shown, because it comes from a variable 8",
+		"config.image": "debian 6", "config.pull": "missing 0", "config.ttl": "not shown, because it comes from a variable 8",
 		"engine.mine.two.source": "/opt/engine 13", "engine.mine.two.env": "[TOKEN] 14",
 		"engine.mine.two.sha256": "[] 0", "workspace.temp": "true 24", "workspace.toolchains": "false 0", "limits.memory": "none 0",
 		"protect_paths": "[] 0", "credential.npm.two.hosts": "[registry.npmjs.org] 17", "credential.npm.two.value": "not shown, because it is secret 18", "default_sandbox": "a 0", "engine.other.source": "",

@@ -7,16 +7,8 @@ import (
 )
 
 // MarshalJSON returns the output of `ENGINE describe`: an object with name, version, protocol, doc,
-// features, and the options as attributes and blocks. Every list is present, even if empty.
+// features, and the options as attributes. Every list is present, even if empty.
 func (i Info) MarshalJSON() ([]byte, error) {
-	type block struct {
-		Doc        string            `json:"doc"`
-		Attributes []OptionAttribute `json:"attributes"`
-	}
-	blocks := map[string]block{}
-	for _, b := range i.Options.Blocks {
-		blocks[b.Name] = block{b.Doc, append([]OptionAttribute{}, b.Attributes...)}
-	}
 	return json.Marshal(struct {
 		Name       string            `json:"name"`
 		Version    string            `json:"version"`
@@ -24,7 +16,6 @@ func (i Info) MarshalJSON() ([]byte, error) {
 		Doc        string            `json:"doc"`
 		Features   Features          `json:"features"`
 		Attributes []OptionAttribute `json:"attributes"`
-		Blocks     map[string]block  `json:"blocks"`
 	}{i.Name, i.Version, wire.Handshake.ProtocolVersion, i.Doc,
-		append(Features{}, i.Features...), append([]OptionAttribute{}, i.Options.Attributes...), blocks})
+		append(Features{}, i.Features...), append([]OptionAttribute{}, i.Options.Attributes...)})
 }

@@ -19,7 +19,6 @@ var everyOption = Info{
 			{Name: "map", Type: OptionStringMap},
 			{Name: "later", Type: "of a later release"},
 		},
-		Blocks: []OptionBlock{{Name: "part", Doc: "a part", Attributes: []OptionAttribute{{Name: "path", Type: OptionString, Required: true}}}},
 	},
 }
 

@@ -14,11 +14,10 @@ type Info struct {
 	Options  OptionSchema // what a definition's `config` block may have
 }
 
-// OptionSchema describes an engine's own options: attributes and one level of blocks. The host
-// checks the configuration with it, so that a mistake is reported with its line.
+// OptionSchema describes an engine's own options. The host checks the configuration with it, so
+// that a mistake is reported with its line.
 type OptionSchema struct {
-	Attributes []OptionAttribute // names unique, also among Blocks
-	Blocks     []OptionBlock     // names unique
+	Attributes []OptionAttribute // names unique
 }
 
 // OptionAttribute is one named value.
@@ -28,13 +27,6 @@ type OptionAttribute struct {
 	Doc      string          `json:"doc"`               // one line
 	Required bool            `json:"required"`          // whether a config block must have it
 	Default  json.RawMessage `json:"default,omitempty"` // shown to people; empty means none. The engine applies it
-}
-
-// OptionBlock is a group of attributes. A config block may have it once.
-type OptionBlock struct {
-	Name       string            // lower case; in Spec.Options, the key of an object
-	Doc        string            // one line
-	Attributes []OptionAttribute // names unique
 }
 
 // OptionType is the type of an option, as a definition's author reads it. The comments say what

@@ -23,8 +23,7 @@ func admit(info *shared.Info, spec *shared.Spec) error {
 	if err := shared.Refused(info.Name, spec.Without(info.Features)); err != nil {
 		return err
 	}
-	takesOptions := len(info.Options.Attributes)+len(info.Options.Blocks) > 0
-	if o := bytes.TrimSpace(spec.Options); !takesOptions && len(o) > 0 && string(o) != "{}" && string(o) != "null" {
+	if o := bytes.TrimSpace(spec.Options); len(info.Options.Attributes) == 0 && len(o) > 0 && string(o) != "{}" && string(o) != "null" {
 		return &shared.Error{
 			Kind: shared.ErrUnsupported, Attribute: "config",
 			Message: fmt.Sprintf("engine %q has no options", info.Name),
@@ -39,27 +38,13 @@ func admitOptions(info *shared.Info, options json.RawMessage) error {
 	if len(options) == 0 {
 		return nil
 	}
-	blocks := map[string][]shared.OptionAttribute{}
-	for _, b := range info.Options.Blocks {
-		blocks[b.Name] = b.Attributes
-	}
-	return admitNames("config", options, info.Options.Attributes, blocks)
-}
-
-func admitNames(path string, object json.RawMessage, attributes []shared.OptionAttribute, blocks map[string][]shared.OptionAttribute) error {
 	var given map[string]json.RawMessage
-	if err := json.Unmarshal(object, &given); err != nil {
-		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: path, Message: "is not a JSON object"}
+	if err := json.Unmarshal(options, &given); err != nil {
+		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config", Message: "is not a JSON object"}
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if inner, ok := blocks[name]; ok {
-			if err := admitNames(path+"."+name, given[name], inner, nil); err != nil {
-				return err
-			}
-			continue
-		}
-		if !slices.ContainsFunc(attributes, func(a shared.OptionAttribute) bool { return a.Name == name }) {
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: path + "." + name, Message: fmt.Sprintf("the engine has no option %q", name)}
+		if !slices.ContainsFunc(info.Options.Attributes, func(a shared.OptionAttribute) bool { return a.Name == name }) {
+			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config." + name, Message: fmt.Sprintf("the engine has no option %q", name)}
 		}
 	}
 	return nil

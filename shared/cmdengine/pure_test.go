@@ -197,17 +197,12 @@ func TestExecErrorKinds(t *testing.T) {
 
 func TestAdmitOptions(t *testing.T) {
 	t.Parallel()
-	info := shared.Info{Options: shared.OptionSchema{
-		Attributes: []shared.OptionAttribute{{Name: "image"}},
-		Blocks:     []shared.OptionBlock{{Name: "build", Attributes: []shared.OptionAttribute{{Name: "target"}}}},
-	}}
+	info := shared.Info{Options: shared.OptionSchema{Attributes: []shared.OptionAttribute{{Name: "image"}, {Name: "build"}}}}
 	for options, attribute := range map[string]string{
 		``: "", `{}`: "", `null`: "", `{"image": 3, "build": {"target": "x"}}`: "",
-		`{"imgae": "x"}`:                     "config.imgae",
-		`{"image": "x", "build": {"of": 1}}`: "config.build.of",
-		`{"build": 3}`:                       "config.build",
-		`[]`:                                 "config",
-		`{"target": "x"}`:                    "config.target",
+		`{"imgae": "x"}`:  "config.imgae",
+		`[]`:              "config",
+		`{"target": "x"}`: "config.target",
 	} {
 		err := admitOptions(&info, []byte(options))
 		var e *shared.Error

@@ -518,8 +518,7 @@ func (x *InfoReply) GetOptions() *OptionSchema {
 // OptionSchema describes the engine's own options.
 type OptionSchema struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Attributes    []*OptionAttribute     `protobuf:"bytes,1,rep,name=attributes,proto3" json:"attributes,omitempty"` // names unique, those of blocks among them
-	Blocks        []*OptionBlock         `protobuf:"bytes,2,rep,name=blocks,proto3" json:"blocks,omitempty"`         // likewise
+	Attributes    []*OptionAttribute     `protobuf:"bytes,1,rep,name=attributes,proto3" json:"attributes,omitempty"` // names unique
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -557,13 +556,6 @@ func (*OptionSchema) Descriptor() ([]byte, []int) {
 func (x *OptionSchema) GetAttributes() []*OptionAttribute {
 	if x != nil {
 		return x.Attributes
-	}
-	return nil
-}
-
-func (x *OptionSchema) GetBlocks() []*OptionBlock {
-	if x != nil {
-		return x.Blocks
 	}
 	return nil
 }
@@ -645,67 +637,6 @@ func (x *OptionAttribute) GetDefault() []byte {
 	return nil
 }
 
-// OptionBlock is a group of options, given at most once.
-type OptionBlock struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`             // lower case; in Spec.options, the name of an object
-	Doc           string                 `protobuf:"bytes,2,opt,name=doc,proto3" json:"doc,omitempty"`               // one line for people
-	Attributes    []*OptionAttribute     `protobuf:"bytes,3,rep,name=attributes,proto3" json:"attributes,omitempty"` // names unique
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OptionBlock) Reset() {
-	*x = OptionBlock{}
-	mi := &file_engine_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OptionBlock) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OptionBlock) ProtoMessage() {}
-
-func (x *OptionBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OptionBlock.ProtoReflect.Descriptor instead.
-func (*OptionBlock) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *OptionBlock) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *OptionBlock) GetDoc() string {
-	if x != nil {
-		return x.Doc
-	}
-	return ""
-}
-
-func (x *OptionBlock) GetAttributes() []*OptionAttribute {
-	if x != nil {
-		return x.Attributes
-	}
-	return nil
-}
-
 // ProbeRequest asks whether the engine works here.
 type ProbeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -715,7 +646,7 @@ type ProbeRequest struct {
 
 func (x *ProbeRequest) Reset() {
 	*x = ProbeRequest{}
-	mi := &file_engine_proto_msgTypes[6]
+	mi := &file_engine_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +658,7 @@ func (x *ProbeRequest) String() string {
 func (*ProbeRequest) ProtoMessage() {}
 
 func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[6]
+	mi := &file_engine_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,7 +671,7 @@ func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeRequest.ProtoReflect.Descriptor instead.
 func (*ProbeRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{6}
+	return file_engine_proto_rawDescGZIP(), []int{5}
 }
 
 // ProbeReply is the answer.
@@ -758,7 +689,7 @@ type ProbeReply struct {
 
 func (x *ProbeReply) Reset() {
 	*x = ProbeReply{}
-	mi := &file_engine_proto_msgTypes[7]
+	mi := &file_engine_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +701,7 @@ func (x *ProbeReply) String() string {
 func (*ProbeReply) ProtoMessage() {}
 
 func (x *ProbeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[7]
+	mi := &file_engine_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +714,7 @@ func (x *ProbeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReply.ProtoReflect.Descriptor instead.
 func (*ProbeReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{7}
+	return file_engine_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ProbeReply) GetReady() bool {
@@ -851,7 +782,7 @@ type Spec struct {
 
 func (x *Spec) Reset() {
 	*x = Spec{}
-	mi := &file_engine_proto_msgTypes[8]
+	mi := &file_engine_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +794,7 @@ func (x *Spec) String() string {
 func (*Spec) ProtoMessage() {}
 
 func (x *Spec) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[8]
+	mi := &file_engine_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +807,7 @@ func (x *Spec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spec.ProtoReflect.Descriptor instead.
 func (*Spec) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{8}
+	return file_engine_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Spec) GetSandbox() string {
@@ -987,7 +918,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_engine_proto_msgTypes[9]
+	mi := &file_engine_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +930,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[9]
+	mi := &file_engine_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +943,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{9}
+	return file_engine_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Entry) GetPath() []byte {
@@ -1071,7 +1002,7 @@ type Network struct {
 
 func (x *Network) Reset() {
 	*x = Network{}
-	mi := &file_engine_proto_msgTypes[10]
+	mi := &file_engine_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1014,7 @@ func (x *Network) String() string {
 func (*Network) ProtoMessage() {}
 
 func (x *Network) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[10]
+	mi := &file_engine_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1027,7 @@ func (x *Network) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Network.ProtoReflect.Descriptor instead.
 func (*Network) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{10}
+	return file_engine_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Network) GetMode() NetworkMode {
@@ -1147,7 +1078,7 @@ type Injection struct {
 
 func (x *Injection) Reset() {
 	*x = Injection{}
-	mi := &file_engine_proto_msgTypes[11]
+	mi := &file_engine_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1090,7 @@ func (x *Injection) String() string {
 func (*Injection) ProtoMessage() {}
 
 func (x *Injection) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[11]
+	mi := &file_engine_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1103,7 @@ func (x *Injection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Injection.ProtoReflect.Descriptor instead.
 func (*Injection) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{11}
+	return file_engine_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Injection) GetCertificate() []byte {
@@ -1203,7 +1134,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_engine_proto_msgTypes[12]
+	mi := &file_engine_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1146,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[12]
+	mi := &file_engine_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1159,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{12}
+	return file_engine_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Credential) GetHosts() []string {
@@ -1274,7 +1205,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_engine_proto_msgTypes[13]
+	mi := &file_engine_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1217,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[13]
+	mi := &file_engine_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1230,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{13}
+	return file_engine_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Limits) GetMemoryBytes() uint64 {
@@ -1357,7 +1288,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_engine_proto_msgTypes[14]
+	mi := &file_engine_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1300,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[14]
+	mi := &file_engine_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1313,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{14}
+	return file_engine_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Session) GetId() string {
@@ -1418,7 +1349,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_engine_proto_msgTypes[15]
+	mi := &file_engine_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1430,7 +1361,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[15]
+	mi := &file_engine_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1443,7 +1374,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{15}
+	return file_engine_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *User) GetUid() uint32 {
@@ -1477,7 +1408,7 @@ type OpenRequest struct {
 
 func (x *OpenRequest) Reset() {
 	*x = OpenRequest{}
-	mi := &file_engine_proto_msgTypes[16]
+	mi := &file_engine_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1420,7 @@ func (x *OpenRequest) String() string {
 func (*OpenRequest) ProtoMessage() {}
 
 func (x *OpenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[16]
+	mi := &file_engine_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1433,7 @@ func (x *OpenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRequest.ProtoReflect.Descriptor instead.
 func (*OpenRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{16}
+	return file_engine_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OpenRequest) GetSpec() *Spec {
@@ -1524,7 +1455,7 @@ type OpenReply struct {
 
 func (x *OpenReply) Reset() {
 	*x = OpenReply{}
-	mi := &file_engine_proto_msgTypes[17]
+	mi := &file_engine_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1536,7 +1467,7 @@ func (x *OpenReply) String() string {
 func (*OpenReply) ProtoMessage() {}
 
 func (x *OpenReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[17]
+	mi := &file_engine_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1549,7 +1480,7 @@ func (x *OpenReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenReply.ProtoReflect.Descriptor instead.
 func (*OpenReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{17}
+	return file_engine_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OpenReply) GetSandboxId() string {
@@ -1576,7 +1507,7 @@ type CloseRequest struct {
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_engine_proto_msgTypes[18]
+	mi := &file_engine_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1519,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[18]
+	mi := &file_engine_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1532,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{18}
+	return file_engine_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CloseRequest) GetSandboxId() string {
@@ -1622,7 +1553,7 @@ type CloseReply struct {
 
 func (x *CloseReply) Reset() {
 	*x = CloseReply{}
-	mi := &file_engine_proto_msgTypes[19]
+	mi := &file_engine_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1634,7 +1565,7 @@ func (x *CloseReply) String() string {
 func (*CloseReply) ProtoMessage() {}
 
 func (x *CloseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[19]
+	mi := &file_engine_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1647,7 +1578,7 @@ func (x *CloseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseReply.ProtoReflect.Descriptor instead.
 func (*CloseReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{19}
+	return file_engine_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CloseReply) GetEvents() []*Event {
@@ -1674,7 +1605,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_engine_proto_msgTypes[20]
+	mi := &file_engine_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +1617,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[20]
+	mi := &file_engine_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +1630,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{20}
+	return file_engine_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Command) GetArgs() [][]byte {
@@ -1769,7 +1700,7 @@ type PlanRequest struct {
 
 func (x *PlanRequest) Reset() {
 	*x = PlanRequest{}
-	mi := &file_engine_proto_msgTypes[21]
+	mi := &file_engine_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +1712,7 @@ func (x *PlanRequest) String() string {
 func (*PlanRequest) ProtoMessage() {}
 
 func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[21]
+	mi := &file_engine_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +1725,7 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
 func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{21}
+	return file_engine_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PlanRequest) GetSandboxId() string {
@@ -1824,7 +1755,7 @@ type PlanReply struct {
 
 func (x *PlanReply) Reset() {
 	*x = PlanReply{}
-	mi := &file_engine_proto_msgTypes[22]
+	mi := &file_engine_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +1767,7 @@ func (x *PlanReply) String() string {
 func (*PlanReply) ProtoMessage() {}
 
 func (x *PlanReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[22]
+	mi := &file_engine_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +1780,7 @@ func (x *PlanReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanReply.ProtoReflect.Descriptor instead.
 func (*PlanReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{22}
+	return file_engine_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PlanReply) GetArgv() [][]byte {
@@ -1893,7 +1824,7 @@ type PlannedMount struct {
 
 func (x *PlannedMount) Reset() {
 	*x = PlannedMount{}
-	mi := &file_engine_proto_msgTypes[23]
+	mi := &file_engine_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1905,7 +1836,7 @@ func (x *PlannedMount) String() string {
 func (*PlannedMount) ProtoMessage() {}
 
 func (x *PlannedMount) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[23]
+	mi := &file_engine_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1918,7 +1849,7 @@ func (x *PlannedMount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedMount.ProtoReflect.Descriptor instead.
 func (*PlannedMount) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{23}
+	return file_engine_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PlannedMount) GetOp() string {
@@ -1960,7 +1891,7 @@ type PlanDocument struct {
 
 func (x *PlanDocument) Reset() {
 	*x = PlanDocument{}
-	mi := &file_engine_proto_msgTypes[24]
+	mi := &file_engine_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1972,7 +1903,7 @@ func (x *PlanDocument) String() string {
 func (*PlanDocument) ProtoMessage() {}
 
 func (x *PlanDocument) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[24]
+	mi := &file_engine_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1985,7 +1916,7 @@ func (x *PlanDocument) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanDocument.ProtoReflect.Descriptor instead.
 func (*PlanDocument) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{24}
+	return file_engine_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PlanDocument) GetName() string {
@@ -2019,7 +1950,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_engine_proto_msgTypes[25]
+	mi := &file_engine_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2031,7 +1962,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[25]
+	mi := &file_engine_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2044,7 +1975,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{25}
+	return file_engine_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RunRequest) GetSandboxId() string {
@@ -2093,7 +2024,7 @@ type RunReply struct {
 
 func (x *RunReply) Reset() {
 	*x = RunReply{}
-	mi := &file_engine_proto_msgTypes[26]
+	mi := &file_engine_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +2036,7 @@ func (x *RunReply) String() string {
 func (*RunReply) ProtoMessage() {}
 
 func (x *RunReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[26]
+	mi := &file_engine_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +2049,7 @@ func (x *RunReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunReply.ProtoReflect.Descriptor instead.
 func (*RunReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{26}
+	return file_engine_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RunReply) GetKind() isRunReply_Kind {
@@ -2202,7 +2133,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_engine_proto_msgTypes[27]
+	mi := &file_engine_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2214,7 +2145,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[27]
+	mi := &file_engine_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2227,7 +2158,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{27}
+	return file_engine_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Started) GetProcessId() string {
@@ -2255,7 +2186,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_engine_proto_msgTypes[28]
+	mi := &file_engine_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2267,7 +2198,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[28]
+	mi := &file_engine_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2280,7 +2211,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{28}
+	return file_engine_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Event) GetKind() string {
@@ -2326,7 +2257,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_engine_proto_msgTypes[29]
+	mi := &file_engine_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2338,7 +2269,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[29]
+	mi := &file_engine_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2351,7 +2282,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{29}
+	return file_engine_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Result) GetCode() int32 {
@@ -2408,7 +2339,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_engine_proto_msgTypes[30]
+	mi := &file_engine_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2420,7 +2351,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[30]
+	mi := &file_engine_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2433,7 +2364,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{30}
+	return file_engine_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Usage) GetCpuNs() int64 {
@@ -2468,7 +2399,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_engine_proto_msgTypes[31]
+	mi := &file_engine_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2480,7 +2411,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[31]
+	mi := &file_engine_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2493,7 +2424,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{31}
+	return file_engine_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SignalRequest) GetProcessId() string {
@@ -2519,7 +2450,7 @@ type SignalReply struct {
 
 func (x *SignalReply) Reset() {
 	*x = SignalReply{}
-	mi := &file_engine_proto_msgTypes[32]
+	mi := &file_engine_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2531,7 +2462,7 @@ func (x *SignalReply) String() string {
 func (*SignalReply) ProtoMessage() {}
 
 func (x *SignalReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[32]
+	mi := &file_engine_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2544,7 +2475,7 @@ func (x *SignalReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalReply.ProtoReflect.Descriptor instead.
 func (*SignalReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{32}
+	return file_engine_proto_rawDescGZIP(), []int{31}
 }
 
 var File_engine_proto protoreflect.FileDescriptor
@@ -2578,24 +2509,17 @@ const file_engine_proto_rawDesc = "" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x10\n" +
 	"\x03doc\x18\x03 \x01(\tR\x03doc\x12\x1a\n" +
 	"\bfeatures\x18\x04 \x03(\tR\bfeatures\x129\n" +
-	"\aoptions\x18\x05 \x01(\v2\x1f.sbxhost.engine.v2.OptionSchemaR\aoptions\"\x8a\x01\n" +
+	"\aoptions\x18\x05 \x01(\v2\x1f.sbxhost.engine.v2.OptionSchemaR\aoptions\"X\n" +
 	"\fOptionSchema\x12B\n" +
 	"\n" +
 	"attributes\x18\x01 \x03(\v2\".sbxhost.engine.v2.OptionAttributeR\n" +
-	"attributes\x126\n" +
-	"\x06blocks\x18\x02 \x03(\v2\x1e.sbxhost.engine.v2.OptionBlockR\x06blocks\"\x81\x01\n" +
+	"attributesJ\x04\b\x02\x10\x03\"\x81\x01\n" +
 	"\x0fOptionAttribute\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x10\n" +
 	"\x03doc\x18\x03 \x01(\tR\x03doc\x12\x1a\n" +
 	"\brequired\x18\x04 \x01(\bR\brequired\x12\x18\n" +
-	"\adefault\x18\x05 \x01(\fR\adefault\"w\n" +
-	"\vOptionBlock\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03doc\x18\x02 \x01(\tR\x03doc\x12B\n" +
-	"\n" +
-	"attributes\x18\x03 \x03(\v2\".sbxhost.engine.v2.OptionAttributeR\n" +
-	"attributes\"\x0e\n" +
+	"\adefault\x18\x05 \x01(\fR\adefault\"\x0e\n" +
 	"\fProbeRequest\"\xfe\x01\n" +
 	"\n" +
 	"ProbeReply\x12\x14\n" +
@@ -2794,7 +2718,7 @@ func file_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_engine_proto_goTypes = []any{
 	(Filesystem)(0),         // 0: sbxhost.engine.v2.Filesystem
 	(Access)(0),             // 1: sbxhost.engine.v2.Access
@@ -2806,87 +2730,84 @@ var file_engine_proto_goTypes = []any{
 	(*InfoReply)(nil),       // 7: sbxhost.engine.v2.InfoReply
 	(*OptionSchema)(nil),    // 8: sbxhost.engine.v2.OptionSchema
 	(*OptionAttribute)(nil), // 9: sbxhost.engine.v2.OptionAttribute
-	(*OptionBlock)(nil),     // 10: sbxhost.engine.v2.OptionBlock
-	(*ProbeRequest)(nil),    // 11: sbxhost.engine.v2.ProbeRequest
-	(*ProbeReply)(nil),      // 12: sbxhost.engine.v2.ProbeReply
-	(*Spec)(nil),            // 13: sbxhost.engine.v2.Spec
-	(*Entry)(nil),           // 14: sbxhost.engine.v2.Entry
-	(*Network)(nil),         // 15: sbxhost.engine.v2.Network
-	(*Injection)(nil),       // 16: sbxhost.engine.v2.Injection
-	(*Credential)(nil),      // 17: sbxhost.engine.v2.Credential
-	(*Limits)(nil),          // 18: sbxhost.engine.v2.Limits
-	(*Session)(nil),         // 19: sbxhost.engine.v2.Session
-	(*User)(nil),            // 20: sbxhost.engine.v2.User
-	(*OpenRequest)(nil),     // 21: sbxhost.engine.v2.OpenRequest
-	(*OpenReply)(nil),       // 22: sbxhost.engine.v2.OpenReply
-	(*CloseRequest)(nil),    // 23: sbxhost.engine.v2.CloseRequest
-	(*CloseReply)(nil),      // 24: sbxhost.engine.v2.CloseReply
-	(*Command)(nil),         // 25: sbxhost.engine.v2.Command
-	(*PlanRequest)(nil),     // 26: sbxhost.engine.v2.PlanRequest
-	(*PlanReply)(nil),       // 27: sbxhost.engine.v2.PlanReply
-	(*PlannedMount)(nil),    // 28: sbxhost.engine.v2.PlannedMount
-	(*PlanDocument)(nil),    // 29: sbxhost.engine.v2.PlanDocument
-	(*RunRequest)(nil),      // 30: sbxhost.engine.v2.RunRequest
-	(*RunReply)(nil),        // 31: sbxhost.engine.v2.RunReply
-	(*Started)(nil),         // 32: sbxhost.engine.v2.Started
-	(*Event)(nil),           // 33: sbxhost.engine.v2.Event
-	(*Result)(nil),          // 34: sbxhost.engine.v2.Result
-	(*Usage)(nil),           // 35: sbxhost.engine.v2.Usage
-	(*SignalRequest)(nil),   // 36: sbxhost.engine.v2.SignalRequest
-	(*SignalReply)(nil),     // 37: sbxhost.engine.v2.SignalReply
-	nil,                     // 38: sbxhost.engine.v2.ProbeReply.FactsEntry
-	nil,                     // 39: sbxhost.engine.v2.Event.DetailsEntry
+	(*ProbeRequest)(nil),    // 10: sbxhost.engine.v2.ProbeRequest
+	(*ProbeReply)(nil),      // 11: sbxhost.engine.v2.ProbeReply
+	(*Spec)(nil),            // 12: sbxhost.engine.v2.Spec
+	(*Entry)(nil),           // 13: sbxhost.engine.v2.Entry
+	(*Network)(nil),         // 14: sbxhost.engine.v2.Network
+	(*Injection)(nil),       // 15: sbxhost.engine.v2.Injection
+	(*Credential)(nil),      // 16: sbxhost.engine.v2.Credential
+	(*Limits)(nil),          // 17: sbxhost.engine.v2.Limits
+	(*Session)(nil),         // 18: sbxhost.engine.v2.Session
+	(*User)(nil),            // 19: sbxhost.engine.v2.User
+	(*OpenRequest)(nil),     // 20: sbxhost.engine.v2.OpenRequest
+	(*OpenReply)(nil),       // 21: sbxhost.engine.v2.OpenReply
+	(*CloseRequest)(nil),    // 22: sbxhost.engine.v2.CloseRequest
+	(*CloseReply)(nil),      // 23: sbxhost.engine.v2.CloseReply
+	(*Command)(nil),         // 24: sbxhost.engine.v2.Command
+	(*PlanRequest)(nil),     // 25: sbxhost.engine.v2.PlanRequest
+	(*PlanReply)(nil),       // 26: sbxhost.engine.v2.PlanReply
+	(*PlannedMount)(nil),    // 27: sbxhost.engine.v2.PlannedMount
+	(*PlanDocument)(nil),    // 28: sbxhost.engine.v2.PlanDocument
+	(*RunRequest)(nil),      // 29: sbxhost.engine.v2.RunRequest
+	(*RunReply)(nil),        // 30: sbxhost.engine.v2.RunReply
+	(*Started)(nil),         // 31: sbxhost.engine.v2.Started
+	(*Event)(nil),           // 32: sbxhost.engine.v2.Event
+	(*Result)(nil),          // 33: sbxhost.engine.v2.Result
+	(*Usage)(nil),           // 34: sbxhost.engine.v2.Usage
+	(*SignalRequest)(nil),   // 35: sbxhost.engine.v2.SignalRequest
+	(*SignalReply)(nil),     // 36: sbxhost.engine.v2.SignalReply
+	nil,                     // 37: sbxhost.engine.v2.ProbeReply.FactsEntry
+	nil,                     // 38: sbxhost.engine.v2.Event.DetailsEntry
 }
 var file_engine_proto_depIdxs = []int32{
 	4,  // 0: sbxhost.engine.v2.Error.kind:type_name -> sbxhost.engine.v2.Error.Kind
 	8,  // 1: sbxhost.engine.v2.InfoReply.options:type_name -> sbxhost.engine.v2.OptionSchema
 	9,  // 2: sbxhost.engine.v2.OptionSchema.attributes:type_name -> sbxhost.engine.v2.OptionAttribute
-	10, // 3: sbxhost.engine.v2.OptionSchema.blocks:type_name -> sbxhost.engine.v2.OptionBlock
-	9,  // 4: sbxhost.engine.v2.OptionBlock.attributes:type_name -> sbxhost.engine.v2.OptionAttribute
-	38, // 5: sbxhost.engine.v2.ProbeReply.facts:type_name -> sbxhost.engine.v2.ProbeReply.FactsEntry
-	0,  // 6: sbxhost.engine.v2.Spec.filesystem:type_name -> sbxhost.engine.v2.Filesystem
-	14, // 7: sbxhost.engine.v2.Spec.table:type_name -> sbxhost.engine.v2.Entry
-	15, // 8: sbxhost.engine.v2.Spec.network:type_name -> sbxhost.engine.v2.Network
-	18, // 9: sbxhost.engine.v2.Spec.limits:type_name -> sbxhost.engine.v2.Limits
-	19, // 10: sbxhost.engine.v2.Spec.session:type_name -> sbxhost.engine.v2.Session
-	20, // 11: sbxhost.engine.v2.Spec.user:type_name -> sbxhost.engine.v2.User
-	1,  // 12: sbxhost.engine.v2.Entry.access:type_name -> sbxhost.engine.v2.Access
-	2,  // 13: sbxhost.engine.v2.Entry.missing:type_name -> sbxhost.engine.v2.Missing
-	3,  // 14: sbxhost.engine.v2.Network.mode:type_name -> sbxhost.engine.v2.NetworkMode
-	16, // 15: sbxhost.engine.v2.Network.inject:type_name -> sbxhost.engine.v2.Injection
-	17, // 16: sbxhost.engine.v2.Injection.credentials:type_name -> sbxhost.engine.v2.Credential
-	13, // 17: sbxhost.engine.v2.OpenRequest.spec:type_name -> sbxhost.engine.v2.Spec
-	33, // 18: sbxhost.engine.v2.OpenReply.progress:type_name -> sbxhost.engine.v2.Event
-	33, // 19: sbxhost.engine.v2.CloseReply.events:type_name -> sbxhost.engine.v2.Event
-	25, // 20: sbxhost.engine.v2.PlanRequest.command:type_name -> sbxhost.engine.v2.Command
-	28, // 21: sbxhost.engine.v2.PlanReply.mounts:type_name -> sbxhost.engine.v2.PlannedMount
-	29, // 22: sbxhost.engine.v2.PlanReply.documents:type_name -> sbxhost.engine.v2.PlanDocument
-	25, // 23: sbxhost.engine.v2.RunRequest.command:type_name -> sbxhost.engine.v2.Command
-	32, // 24: sbxhost.engine.v2.RunReply.started:type_name -> sbxhost.engine.v2.Started
-	33, // 25: sbxhost.engine.v2.RunReply.event:type_name -> sbxhost.engine.v2.Event
-	34, // 26: sbxhost.engine.v2.RunReply.exited:type_name -> sbxhost.engine.v2.Result
-	5,  // 27: sbxhost.engine.v2.RunReply.broken:type_name -> sbxhost.engine.v2.Error
-	39, // 28: sbxhost.engine.v2.Event.details:type_name -> sbxhost.engine.v2.Event.DetailsEntry
-	35, // 29: sbxhost.engine.v2.Result.usage:type_name -> sbxhost.engine.v2.Usage
-	6,  // 30: sbxhost.engine.v2.Engine.Info:input_type -> sbxhost.engine.v2.InfoRequest
-	11, // 31: sbxhost.engine.v2.Engine.Probe:input_type -> sbxhost.engine.v2.ProbeRequest
-	21, // 32: sbxhost.engine.v2.Engine.Open:input_type -> sbxhost.engine.v2.OpenRequest
-	26, // 33: sbxhost.engine.v2.Engine.Plan:input_type -> sbxhost.engine.v2.PlanRequest
-	23, // 34: sbxhost.engine.v2.Engine.Close:input_type -> sbxhost.engine.v2.CloseRequest
-	30, // 35: sbxhost.engine.v2.Engine.Run:input_type -> sbxhost.engine.v2.RunRequest
-	36, // 36: sbxhost.engine.v2.Engine.Signal:input_type -> sbxhost.engine.v2.SignalRequest
-	7,  // 37: sbxhost.engine.v2.Engine.Info:output_type -> sbxhost.engine.v2.InfoReply
-	12, // 38: sbxhost.engine.v2.Engine.Probe:output_type -> sbxhost.engine.v2.ProbeReply
-	22, // 39: sbxhost.engine.v2.Engine.Open:output_type -> sbxhost.engine.v2.OpenReply
-	27, // 40: sbxhost.engine.v2.Engine.Plan:output_type -> sbxhost.engine.v2.PlanReply
-	24, // 41: sbxhost.engine.v2.Engine.Close:output_type -> sbxhost.engine.v2.CloseReply
-	31, // 42: sbxhost.engine.v2.Engine.Run:output_type -> sbxhost.engine.v2.RunReply
-	37, // 43: sbxhost.engine.v2.Engine.Signal:output_type -> sbxhost.engine.v2.SignalReply
-	37, // [37:44] is the sub-list for method output_type
-	30, // [30:37] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	37, // 3: sbxhost.engine.v2.ProbeReply.facts:type_name -> sbxhost.engine.v2.ProbeReply.FactsEntry
+	0,  // 4: sbxhost.engine.v2.Spec.filesystem:type_name -> sbxhost.engine.v2.Filesystem
+	13, // 5: sbxhost.engine.v2.Spec.table:type_name -> sbxhost.engine.v2.Entry
+	14, // 6: sbxhost.engine.v2.Spec.network:type_name -> sbxhost.engine.v2.Network
+	17, // 7: sbxhost.engine.v2.Spec.limits:type_name -> sbxhost.engine.v2.Limits
+	18, // 8: sbxhost.engine.v2.Spec.session:type_name -> sbxhost.engine.v2.Session
+	19, // 9: sbxhost.engine.v2.Spec.user:type_name -> sbxhost.engine.v2.User
+	1,  // 10: sbxhost.engine.v2.Entry.access:type_name -> sbxhost.engine.v2.Access
+	2,  // 11: sbxhost.engine.v2.Entry.missing:type_name -> sbxhost.engine.v2.Missing
+	3,  // 12: sbxhost.engine.v2.Network.mode:type_name -> sbxhost.engine.v2.NetworkMode
+	15, // 13: sbxhost.engine.v2.Network.inject:type_name -> sbxhost.engine.v2.Injection
+	16, // 14: sbxhost.engine.v2.Injection.credentials:type_name -> sbxhost.engine.v2.Credential
+	12, // 15: sbxhost.engine.v2.OpenRequest.spec:type_name -> sbxhost.engine.v2.Spec
+	32, // 16: sbxhost.engine.v2.OpenReply.progress:type_name -> sbxhost.engine.v2.Event
+	32, // 17: sbxhost.engine.v2.CloseReply.events:type_name -> sbxhost.engine.v2.Event
+	24, // 18: sbxhost.engine.v2.PlanRequest.command:type_name -> sbxhost.engine.v2.Command
+	27, // 19: sbxhost.engine.v2.PlanReply.mounts:type_name -> sbxhost.engine.v2.PlannedMount
+	28, // 20: sbxhost.engine.v2.PlanReply.documents:type_name -> sbxhost.engine.v2.PlanDocument
+	24, // 21: sbxhost.engine.v2.RunRequest.command:type_name -> sbxhost.engine.v2.Command
+	31, // 22: sbxhost.engine.v2.RunReply.started:type_name -> sbxhost.engine.v2.Started
+	32, // 23: sbxhost.engine.v2.RunReply.event:type_name -> sbxhost.engine.v2.Event
+	33, // 24: sbxhost.engine.v2.RunReply.exited:type_name -> sbxhost.engine.v2.Result
+	5,  // 25: sbxhost.engine.v2.RunReply.broken:type_name -> sbxhost.engine.v2.Error
+	38, // 26: sbxhost.engine.v2.Event.details:type_name -> sbxhost.engine.v2.Event.DetailsEntry
+	34, // 27: sbxhost.engine.v2.Result.usage:type_name -> sbxhost.engine.v2.Usage
+	6,  // 28: sbxhost.engine.v2.Engine.Info:input_type -> sbxhost.engine.v2.InfoRequest
+	10, // 29: sbxhost.engine.v2.Engine.Probe:input_type -> sbxhost.engine.v2.ProbeRequest
+	20, // 30: sbxhost.engine.v2.Engine.Open:input_type -> sbxhost.engine.v2.OpenRequest
+	25, // 31: sbxhost.engine.v2.Engine.Plan:input_type -> sbxhost.engine.v2.PlanRequest
+	22, // 32: sbxhost.engine.v2.Engine.Close:input_type -> sbxhost.engine.v2.CloseRequest
+	29, // 33: sbxhost.engine.v2.Engine.Run:input_type -> sbxhost.engine.v2.RunRequest
+	35, // 34: sbxhost.engine.v2.Engine.Signal:input_type -> sbxhost.engine.v2.SignalRequest
+	7,  // 35: sbxhost.engine.v2.Engine.Info:output_type -> sbxhost.engine.v2.InfoReply
+	11, // 36: sbxhost.engine.v2.Engine.Probe:output_type -> sbxhost.engine.v2.ProbeReply
+	21, // 37: sbxhost.engine.v2.Engine.Open:output_type -> sbxhost.engine.v2.OpenReply
+	26, // 38: sbxhost.engine.v2.Engine.Plan:output_type -> sbxhost.engine.v2.PlanReply
+	23, // 39: sbxhost.engine.v2.Engine.Close:output_type -> sbxhost.engine.v2.CloseReply
+	30, // 40: sbxhost.engine.v2.Engine.Run:output_type -> sbxhost.engine.v2.RunReply
+	36, // 41: sbxhost.engine.v2.Engine.Signal:output_type -> sbxhost.engine.v2.SignalReply
+	35, // [35:42] is the sub-list for method output_type
+	28, // [28:35] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_engine_proto_init() }
@@ -2894,7 +2815,7 @@ func file_engine_proto_init() {
 	if File_engine_proto != nil {
 		return
 	}
-	file_engine_proto_msgTypes[26].OneofWrappers = []any{
+	file_engine_proto_msgTypes[25].OneofWrappers = []any{
 		(*RunReply_Started)(nil),
 		(*RunReply_Event)(nil),
 		(*RunReply_Exited)(nil),
@@ -2906,7 +2827,7 @@ func file_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_engine_proto_rawDesc), len(file_engine_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   35,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -86,26 +86,19 @@ func infoRule(s *subject) {
 
 func schemaRule(s *subject) {
 	types := []shared.OptionType{shared.OptionString, shared.OptionBool, shared.OptionNumber, shared.OptionStringList, shared.OptionStringMap}
-	attributes := func(list []shared.OptionAttribute) {
-		seen := map[string]bool{}
-		for _, a := range list {
-			switch {
-			case a.Name == "" || seen[a.Name]:
-				s.Failf("attribute %q: empty or there twice", a.Name)
-			case !slices.Contains(types, a.Type):
-				s.Failf("attribute %q: unknown type %q", a.Name, a.Type)
-			case a.Doc == "" || strings.Contains(a.Doc, "\n"):
-				s.Failf("attribute %q: its doc is not one line", a.Name)
-			case len(a.Default) > 0 && !json.Valid(a.Default):
-				s.Failf("attribute %q: its default is no JSON", a.Name)
-			}
-			seen[a.Name] = true
+	seen := map[string]bool{}
+	for _, a := range s.info().Options.Attributes {
+		switch {
+		case a.Name == "" || seen[a.Name]:
+			s.Failf("attribute %q: empty or there twice", a.Name)
+		case !slices.Contains(types, a.Type):
+			s.Failf("attribute %q: unknown type %q", a.Name, a.Type)
+		case a.Doc == "" || strings.Contains(a.Doc, "\n"):
+			s.Failf("attribute %q: its doc is not one line", a.Name)
+		case len(a.Default) > 0 && !json.Valid(a.Default):
+			s.Failf("attribute %q: its default is no JSON", a.Name)
 		}
-	}
-	options := s.info().Options
-	s.Check("options", func() { attributes(options.Attributes) })
-	for _, block := range options.Blocks {
-		s.Check("block "+block.Name, func() { attributes(block.Attributes) })
+		seen[a.Name] = true
 	}
 }
 
