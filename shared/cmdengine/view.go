@@ -152,8 +152,11 @@ func isDir(path string) bool {
 
 func nameable(origin, odd string, paths ...string) error {
 	for _, p := range paths {
-		if strings.ContainsAny(p, odd) || !utf8.ValidString(p) {
-			return viewError(origin, "the launcher cannot use the path %q: it accepts no path with one of %q, and none that is not UTF-8", p, odd)
+		if strings.ContainsAny(p, odd) {
+			return viewError(origin, "the launcher cannot use the path %q: it accepts no path with one of %q", p, odd)
+		}
+		if !utf8.ValidString(p) {
+			return viewError(origin, "the launcher cannot use the path %q, which is not UTF-8", p)
 		}
 	}
 	return nil

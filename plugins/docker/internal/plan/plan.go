@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
@@ -77,7 +76,8 @@ var (
 	defaultReadOnly = [...]string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 )
 
-// Container plans the container whose first process is the init with these words.
+// Container plans the container whose first process is the init with these words. The Spec's table
+// is from Checked.
 func (p *Planner) Container(words []string) (*Plan, error) {
 	out := &Plan{
 		Config: container.Config{
@@ -184,7 +184,7 @@ func resources(l shared.Limits, d *daemon.Facts) container.Resources {
 
 // mounts adds the Spec's table, the engine's own entries and the private directories.
 func (p *Planner) mounts(out *Plan) error {
-	taken := destinations{}
+	taken := map[string]bool{} // the mount points inside
 	if err := p.tableMounts(out, taken); err != nil {
 		return err
 	}
@@ -202,32 +202,15 @@ func (p *Planner) mounts(out *Plan) error {
 	return nil
 }
 
-// destinations are the mount points inside.
-type destinations map[string]bool
-
-// take records the destination of an entry, and refuses an invalid one.
-func (d destinations) take(m shared.Entry) error {
-	if err := refuseReserved(m); err != nil {
-		return err
-	}
-	if err := nameable(m.Why, m.Source, m.Path); err != nil {
-		return err
-	}
-	if d[m.Path] {
-		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: fmt.Sprintf("destination %q is already used by another mount", m.Path)}
-	}
-	d[m.Path] = true
-	return nil
-}
-
-func (p *Planner) tableMounts(out *Plan, taken destinations) error {
+func (p *Planner) tableMounts(out *Plan, taken map[string]bool) error {
 	for _, m := range p.Spec.Table {
 		if m.Access == shared.Hidden {
 			continue
 		}
-		if err := taken.take(m); err != nil {
+		if err := refuseReserved(m); err != nil {
 			return err
 		}
+		taken[m.Path] = true
 		switch m.Access {
 		case shared.Private:
 			p.tmpfs(out, m.Path, 0o755, p.tempSize(), m.Why)
@@ -246,15 +229,12 @@ func (p *Planner) tableMounts(out *Plan, taken destinations) error {
 }
 
 // privateDirs adds the directories of memory, unless the table has something there.
-func (p *Planner) privateDirs(out *Plan, taken destinations) error {
+func (p *Planner) privateDirs(out *Plan, taken map[string]bool) error {
 	private := func(dest string, mode uint32, why string) {
 		if dest != "" && !taken[dest] {
 			taken[dest] = true
 			p.tmpfs(out, dest, mode, p.tempSize(), why)
 		}
-	}
-	if err := nameable("home", p.Spec.Home); err != nil {
-		return err
 	}
 	// In place of the host's devices and the kernel's settings. The runtime puts the container's
 	// own control group there.
@@ -320,9 +300,6 @@ func (p *Planner) hide(out *Plan, mounted map[string]bool) error {
 				return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: fmt.Sprintf("cannot hide %q, which the engine needs", m.Path)}
 			}
 		}
-		if err := nameable(m.Why, m.Path); err != nil {
-			return err
-		}
 		if holds[m.Path] {
 			out.Host.Tmpfs[m.Path] = "ro,noexec,nosuid,nodev,size=64k,mode=0755"
 			out.Ops = append(out.Ops, shared.PlannedMount{Op: "tmpfs", Destination: m.Path, Why: m.Why})
@@ -333,17 +310,6 @@ func (p *Planner) hide(out *Plan, mounted map[string]bool) error {
 	}
 	slices.Sort(masked)
 	out.Host.MaskedPaths = slices.Concat(defaultMasked[:], masked)
-	return nil
-}
-
-// nameable refuses paths that are not UTF-8. The daemon's API is JSON, which would change the path.
-func nameable(origin string, paths ...string) error {
-	for _, path := range paths {
-		if !utf8.ValidString(path) {
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: origin,
-				Message: fmt.Sprintf("%q is not UTF-8, and the Docker daemon accepts no other names", path), Hint: "rename it, or use engine bwrap"}
-		}
-	}
 	return nil
 }
 

@@ -128,14 +128,22 @@ func TestPlanRefuses(t *testing.T) {
 // What JSON would turn into another name is refused, wherever it stands.
 func TestNamesThatAreNotUTF8(t *testing.T) {
 	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd := filepath.Join(dir, "a\xff")
+	if err := os.Mkdir(odd, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for name, spec := range map[string]shared.Spec{
-		"source":      {Table: []shared.Entry{{Source: "/a\xff", Path: "/a", Why: "bind_paths[0]", Access: shared.ReadOnly}}},
-		"destination": {Table: []shared.Entry{{Source: "/a", Path: "/a\xff", Why: "bind_paths[0]", Access: shared.ReadOnly}}},
+		"source":      {Table: []shared.Entry{{Source: odd, Path: "/a", Why: "bind_paths[0]", Access: shared.ReadOnly}}},
+		"destination": {Table: []shared.Entry{{Source: dir, Path: "/a\xff", Why: "bind_paths[0]", Access: shared.ReadOnly}}},
 		"home":        {Home: "/home/\xff"},
 		"hidden":      {Table: hide("/a\xff")},
 	} {
 		p := Planner{Spec: &spec, Options: &definition.Options{}}
-		if _, err := p.Container(nil); !errors.Is(err, shared.ErrInvalidSpec) || !strings.Contains(err.Error(), "UTF-8") {
+		if _, err := p.Checked("/no/socket"); !errors.Is(err, shared.ErrInvalidSpec) || !strings.Contains(err.Error(), "UTF-8") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
