@@ -70,6 +70,16 @@ type Event struct {
 	Details map[string]string // for programs; keys depend on the kind
 }
 
+// LimitEvent reports how well a limit of a definition is enforced: "held", "approximated" or "not
+// held", and by which mechanism, which may be empty.
+func LimitEvent(limit, mechanism, hold string) Event {
+	message := fmt.Sprintf("limits.%s is %s", limit, hold)
+	if mechanism != "" {
+		message += " by " + mechanism
+	}
+	return Event{Kind: EventLimit, Message: message, Details: map[string]string{"limit": limit, "mechanism": mechanism, "hold": hold}}
+}
+
 // A TracedCall is a call that failed, as the command's process showed it. A command can forge it.
 type TracedCall struct {
 	Wants  string `json:"wants"`  // "read", "write", "execute" or "connect"

@@ -3,7 +3,6 @@ package docker
 import (
 	"fmt"
 
-	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -43,7 +42,7 @@ func notes(p *plan.Planner) []shared.Event {
 		{"temp_size", "the size of each tmpfs", "", l.TempSize > 0},
 	} {
 		if limit.set {
-			e := daemon.LimitEvent(limit.name, limit.mechanism, "held")
+			e := shared.LimitEvent(limit.name, limit.mechanism, "held")
 			e.Message += limit.note
 			out = append(out, e)
 		}

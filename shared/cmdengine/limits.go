@@ -24,14 +24,7 @@ type holding struct {
 	hold      string
 }
 
-func (h holding) event() shared.Event {
-	message := fmt.Sprintf("limits.%s is %s", h.limit, h.hold)
-	if h.mechanism != "" {
-		message += " by " + h.mechanism
-	}
-	return shared.Event{Kind: shared.EventLimit, Message: message,
-		Details: map[string]string{"limit": h.limit, "mechanism": h.mechanism, "hold": h.hold}}
-}
+func (h holding) event() shared.Event { return shared.LimitEvent(h.limit, h.mechanism, h.hold) }
 
 // Resources of a group that the launcher and the init need: with less they could not start, or the
 // kernel would end them first.

@@ -79,13 +79,11 @@ func Events(h *Held, spec *shared.Spec) (out []shared.Event) {
 		out = append(out, shared.Event{Kind: shared.EventDegraded, Message: message,
 			Details: map[string]string{"mechanism": "overlay", "attribute": m.Why, "path": m.Path}})
 	}
-	limit := func(set bool, name, mechanism string) {
-		if set {
-			out = append(out, shared.Event{Kind: shared.EventLimit, Message: fmt.Sprintf("limits.%s is held by %s", name, mechanism),
-				Details: map[string]string{"limit": name, "mechanism": mechanism, "hold": "held"}})
-		}
+	if spec.Limits.OpenFiles > 0 {
+		out = append(out, shared.LimitEvent("open_files", "RLIMIT_NOFILE", "held"))
 	}
-	limit(spec.Limits.OpenFiles > 0, "open_files", "RLIMIT_NOFILE")
-	limit(spec.Limits.TempSize > 0, "temp_size", "tmpfs size")
+	if spec.Limits.TempSize > 0 {
+		out = append(out, shared.LimitEvent("temp_size", "tmpfs size", "held"))
+	}
 	return out
 }

@@ -43,7 +43,7 @@ func Holdable(d Facts, l *shared.Limits) ([]shared.Event, error) {
 				Hint:    `enable the controller, leave the limit out, or say enforce = "best_effort"`}
 		default:
 			limit.drop()
-			out = append(out, LimitEvent(limit.name, "", "not held"))
+			out = append(out, shared.LimitEvent(limit.name, "", "not held"))
 		}
 	}
 	return out, nil
@@ -55,15 +55,6 @@ func (d *Facts) Lacks() string {
 		return "it is rootless, and gets the cgroup controller only if systemd delegates it on cgroup v2"
 	}
 	return "its machine lacks the cgroup controller"
-}
-
-func LimitEvent(name, mechanism, hold string) shared.Event {
-	message := fmt.Sprintf("limits.%s is %s", name, hold)
-	if mechanism != "" {
-		message += " by " + mechanism
-	}
-	return shared.Event{Kind: shared.EventLimit, Message: message,
-		Details: map[string]string{"limit": name, "mechanism": mechanism, "hold": hold}}
 }
 
 // overflowUID is the kernel's number for a user without a number here.
