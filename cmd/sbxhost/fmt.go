@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"io"
-	"path/filepath"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/replace"
@@ -49,7 +48,7 @@ func formatAll(a *cli.App, fs *flag.FlagSet) func() error {
 
 // format formats one file and reports whether that changes it.
 func format(a *cli.App, name string, check, write bool) (bool, error) {
-	src, path, err := readSource(a, name)
+	src, err := readSource(a, name)
 	if err != nil {
 		return false, err
 	}
@@ -61,15 +60,10 @@ func format(a *cli.App, name string, check, write bool) (bool, error) {
 	changed := !bytes.Equal(src, out)
 	switch {
 	case check:
-	case path == "" || !write:
+	case name == "-" || !write:
 		return changed, a.Print(string(out))
 	case changed:
-		w, err := replace.Open(a.Dir, name, setup.CommandDirs(a, host.Options{}, name))
-		if err != nil {
-			return false, err
-		}
-		defer w.Close()
-		if err := w.Replace(src, out); err != nil {
+		if err := replace.Named(a.Dir, name, setup.CommandDirs(a, host.Options{}, name), src, out); err != nil {
 			return false, err
 		}
 		setup.KeepTrust(a, a.Absolute(name), src, out)
@@ -80,14 +74,10 @@ func format(a *cli.App, name string, check, write bool) (bool, error) {
 	return changed, err
 }
 
-// readSource reads a file. It returns the path with symlinks resolved, or empty for standard input.
-func readSource(a *cli.App, name string) (src []byte, path string, err error) {
+// readSource reads a file, or standard input for "-".
+func readSource(a *cli.App, name string) ([]byte, error) {
 	if name == "-" {
-		src, err = io.ReadAll(io.LimitReader(a.Stdin, source.MaxSize+1))
-		return src, "", err
+		return io.ReadAll(io.LimitReader(a.Stdin, source.MaxSize+1))
 	}
-	if path, err = filepath.EvalSymlinks(a.Absolute(name)); err == nil {
-		src, err = source.Read(path)
-	}
-	return src, path, err
+	return source.Read(a.Absolute(name))
 }

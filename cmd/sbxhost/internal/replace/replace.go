@@ -3,14 +3,11 @@ package replace
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,74 +16,18 @@ import (
 	"github.com/sbxhost/sbxhost/internal/source"
 )
 
-// lockPatience is how long a change of a file waits for others.
-const lockPatience = 10 * time.Second
-
-// A File is a file that sbxhost is about to replace.
-type File struct {
-	Path   string // without symlinks
-	dir    *hostpath.Dir
-	locked *os.File
-}
-
-// Open finds the file that a person named, by symlinks that no command can have made, and locks it.
-func Open(dir, name string, writable func() []string) (w *File, err error) {
-	w = &File{}
-	if w.Path, err = hostpath.Resolve(dir, name, writable); err != nil {
-		return nil, err
-	}
-	if w.dir, err = hostpath.OpenDir("/", filepath.Dir(w.Path), writable); err != nil {
-		return nil, err
-	}
-	if w.locked, err = lockFile(w.Path); err != nil {
-		w.dir.Close()
-		return nil, err
-	}
-	return w, nil
-}
-
-func (w *File) Replace(before, text []byte) error {
-	return Replace(w.dir, filepath.Base(w.Path), before, text)
-}
-
-func (w *File) Close() {
-	w.dir.Close()
-	w.locked.Close()
-}
-
-// lockFile makes other commands of sbxhost wait before they change the file, until the caller
-// closes the returned file: each reads the file and replaces it later, and would lose a change in
-// between. The path has no symlinks.
-func lockFile(path string) (*os.File, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
-	defer cancel()
-	for {
-		f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-		if err != nil {
-			return nil, err
-		}
-		err = hostpath.Lock(ctx, int(f.Fd()), unix.LOCK_EX)
-		switch {
-		case err != nil && !errors.Is(err, unix.EWOULDBLOCK):
-			return f, nil // some file systems have no locks; Replace compares in any case
-		case err == nil && isAt(f, path):
-			return f, nil
-		}
-		// Another process has it, or its last holder has replaced it.
-		f.Close()
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%s: another process has it locked; nothing was written", cli.Quote(path))
-		}
-	}
-}
-
-func isAt(f *os.File, path string) bool {
-	is, err := f.Stat()
+// Named is Replace for the file that a person has named, by symlinks that no command can have made.
+func Named(cwd, name string, writable func() []string, before, text []byte) error {
+	path, err := hostpath.Resolve(cwd, name, writable)
 	if err != nil {
-		return false
+		return err
 	}
-	at, err := os.Lstat(path)
-	return err == nil && os.SameFile(is, at)
+	dir, err := hostpath.OpenDir("/", filepath.Dir(path), writable)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return Replace(dir, filepath.Base(path), before, text)
 }
 
 // Replace puts text in the place of a regular file, completely or not at all, with that file's
@@ -161,20 +102,13 @@ func New(path string, writable func() []string, text []byte, force bool) error {
 	}
 	defer dir.Close()
 	name := filepath.Base(path)
-	info, err := dir.Lstat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return err
-	case !force:
-		return cli.Hint(fmt.Errorf("%s exists", cli.Quote(path)), "-force replaces it")
-	case info.Mode&unix.S_IFMT != unix.S_IFREG:
-		return fmt.Errorf("%s is not a regular file; remove it first", cli.Quote(path))
-	default:
-		return Replace(dir, name, nil, text)
-	}
 	f, err := dir.Create(name, 0o644)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrExist) && force:
+		return Replace(dir, name, nil, text)
+	case errors.Is(err, fs.ErrExist):
+		return cli.Hint(fmt.Errorf("%s exists", cli.Quote(path)), "-force replaces it")
+	case err != nil:
 		return err
 	}
 	_, err = f.Write(text)

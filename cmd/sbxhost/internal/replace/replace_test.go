@@ -9,7 +9,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// What an editor has written in between, which knows no lock, stays.
+// What an editor has written in between stays.
 func TestReplaceFileKeepsWhatIsNew(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
