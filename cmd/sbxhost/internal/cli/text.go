@@ -5,9 +5,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -16,25 +16,15 @@ import (
 
 func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// Table formats rows as lines with aligned columns.
+// Table formats rows as lines with aligned columns. A line end or a tab in a cell is a space.
 func Table(indent string, rows [][]string) string {
-	var widths []int
-	for _, row := range rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
 	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	flat := strings.NewReplacer("\n", " ", "\t", " ")
 	for _, row := range rows {
-		line := indent
-		for i, cell := range row {
-			line += cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
-		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		fmt.Fprintln(w, indent+flat.Replace(strings.Join(row, "\v"))) // a vertical tab ends a cell, too
 	}
+	w.Flush()
 	return b.String()
 }
 
