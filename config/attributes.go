@@ -19,7 +19,7 @@ import (
 // block is one kind of block: how to read each attribute into a T, and how to show its effective
 // value. It is the only list of attributes.
 type block[T any] struct {
-	schema
+	schema     hcl.BodySchema
 	prefix     string // prefix of attributes in errors: "limits."
 	attributes []attribute[T]
 }
@@ -31,10 +31,10 @@ type attribute[T any] struct {
 	needs string          // the error if it is missing; "" if it is optional
 }
 
-func newBlock[T any](place, prefix string, attributes []attribute[T], blocks ...blockType) *block[T] {
-	b := &block[T]{schema: schema{place: place, blocks: blocks}, prefix: prefix, attributes: attributes}
+func newBlock[T any](prefix string, attributes []attribute[T], blocks ...hcl.BlockHeaderSchema) *block[T] {
+	b := &block[T]{schema: hcl.BodySchema{Blocks: blocks}, prefix: prefix, attributes: attributes}
 	for _, a := range attributes {
-		b.attrs = append(b.attrs, a.name)
+		b.schema.Attributes = append(b.schema.Attributes, hcl.AttributeSchema{Name: a.name})
 	}
 	return b
 }
@@ -109,7 +109,7 @@ func or(without string) func(string) string {
 	return func(text string) string { return cmp.Or(text, without) }
 }
 
-func namesOf(env map[string]string) string { return listOf(slices.Sorted(maps.Keys(env))) }
+func variablesOf(env map[string]string) string { return listOf(slices.Sorted(maps.Keys(env))) }
 
 // aNumber is a number; zero shows the text without.
 func aNumber[T any, N comparable](name string, at func(*T) *N, read func(*decoder, item) (N, bool), without string) attribute[T] {
@@ -123,18 +123,15 @@ func aNumber[T any, N comparable](name string, at func(*T) *N, read func(*decode
 		}}
 }
 
-var fileSchema = schema{
-	place: "the top level of the file",
-	attrs: []string{"default_sandbox"},
-	blocks: []blockType{
-		{name: "workspace"}, {name: "approvals"}, {name: "audit"}, {name: "mcp"},
-		{name: "credential", labeled: true, many: true}, {name: "engine", labeled: true, many: true}, {name: "sandbox", labeled: true, many: true},
-	},
+var fileSchema = hcl.BodySchema{
+	Attributes: []hcl.AttributeSchema{{Name: "default_sandbox"}},
+	Blocks: []hcl.BlockHeaderSchema{{Type: "workspace"}, {Type: "approvals"}, {Type: "audit"}, {Type: "mcp"},
+		labeled("credential"), labeled("engine"), labeled("sandbox")},
 }
 
 type definition = host.Definition
 
-var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
+var sandboxSchema = newBlock("", []attribute[definition]{
 	a("engine", func(x *definition) *string { return &x.Engine }, (*decoder).engine, or("auto")),
 	{name: "fallback",
 		read: func(d *decoder, it item, to *definition) {
@@ -179,19 +176,19 @@ var sandboxSchema = newBlock("a sandbox block", "", []attribute[definition]{
 		},
 		shown: func(of *definition) string {
 			if of.EnvUnset != nil {
-				return namesOf(of.Env) + ", without " + strings.Join(of.EnvUnset, ", ")
+				return variablesOf(of.Env) + ", without " + strings.Join(of.EnvUnset, ", ")
 			}
-			return namesOf(of.Env)
+			return variablesOf(of.Env)
 		}},
 	aList("credentials", func(x *definition) *[]string { return &x.Credentials }, (*decoder).credentials),
-}, blockType{name: "session"}, blockType{name: "limits"}, blockType{name: "config"})
+}, hcl.BlockHeaderSchema{Type: "session"}, hcl.BlockHeaderSchema{Type: "limits"}, hcl.BlockHeaderSchema{Type: "config"})
 
-var sessionSchema = newBlock("a session block", "session.", []attribute[definition]{
+var sessionSchema = newBlock("session.", []attribute[definition]{
 	aBool("processes", func(x *definition) *bool { return &x.Session.Processes }),
 	aNumber("idle", func(x *definition) *time.Duration { return &x.Session.Idle }, (*decoder).duration, host.DefaultIdle.String()),
 })
 
-var limitsSchema = newBlock("a limits block", "limits.", []attribute[definition]{
+var limitsSchema = newBlock("limits.", []attribute[definition]{
 	aNumber("timeout", func(x *definition) *time.Duration { return &x.Limits.Timeout }, (*decoder).duration, "none"),
 	aNumber("grace", func(x *definition) *time.Duration { return &x.Limits.Grace }, (*decoder).duration, host.DefaultGrace.String()),
 	aNumber("memory", func(x *definition) *uint64 { return &x.Limits.Memory }, (*decoder).size, "none"),
@@ -203,7 +200,7 @@ var limitsSchema = newBlock("a limits block", "limits.", []attribute[definition]
 })
 
 // bindSchema is the schema of an object in bind_paths.
-var bindSchema = newBlock("an element of bind_paths", "", []attribute[host.Bind]{
+var bindSchema = newBlock("", []attribute[host.Bind]{
 	{name: "host", read: func(d *decoder, it item, to *host.Bind) { to.Host, _ = d.bindPath(it) }},
 	{name: "container", read: func(d *decoder, it item, to *host.Bind) { to.Container = d.insidePath(it) }},
 	{name: "read_only", read: func(d *decoder, it item, to *host.Bind) {
@@ -213,7 +210,7 @@ var bindSchema = newBlock("an element of bind_paths", "", []attribute[host.Bind]
 	{name: "optional", read: func(d *decoder, it item, to *host.Bind) { to.Optional, _ = d.bool(it) }},
 })
 
-var workspaceSchema = newBlock("the workspace block", "workspace.", []attribute[host.Options]{
+var workspaceSchema = newBlock("workspace.", []attribute[host.Options]{
 	{name: "root",
 		read: func(d *decoder, it item, to *host.Options) {
 			if traversal := refersToWorkspace(it.expr); traversal != nil {
@@ -228,10 +225,10 @@ var workspaceSchema = newBlock("the workspace block", "workspace.", []attribute[
 	aList("writable", func(x *host.Options) *[]string { return &x.Workspace.Writable }, (*decoder).hostPaths),
 	aBool("temp", func(x *host.Options) *bool { return &x.Workspace.Temp }),
 	aBool("toolchains", func(x *host.Options) *bool { return &x.Workspace.Toolchains }),
-	a("env", func(x *host.Options) *map[string]string { return &x.Workspace.Env }, (*decoder).environment, namesOf),
+	a("env", func(x *host.Options) *map[string]string { return &x.Workspace.Env }, (*decoder).environment, variablesOf),
 })
 
-var approvalsSchema = newBlock("the approvals block", "approvals.", []attribute[host.Options]{
+var approvalsSchema = newBlock("approvals.", []attribute[host.Options]{
 	{name: "mode",
 		read: func(d *decoder, it item, to *host.Options) {
 			if text, ok := d.oneOf(it, "ask", "always", "deny"); ok {
@@ -243,13 +240,13 @@ var approvalsSchema = newBlock("the approvals block", "approvals.", []attribute[
 	aBool("allow_bypass", func(x *host.Options) *bool { return &x.Approvals.AllowBypass }),
 })
 
-var auditSchema = newBlock("the audit block", "audit.", []attribute[host.Options]{
+var auditSchema = newBlock("audit.", []attribute[host.Options]{
 	{name: "path", needs: "An audit block needs path, the file to write to.",
 		read:  func(d *decoder, it item, to *host.Options) { to.AuditLog, _ = d.hostPath(it) },
 		shown: func(of *host.Options) string { return cmp.Or(of.AuditLog, "none") }},
 })
 
-var engineSchema = newBlock("an engine block", "", []attribute[host.EngineSource]{
+var engineSchema = newBlock("", []attribute[host.EngineSource]{
 	{name: "source", needs: "An engine block needs source, the path of the engine's executable.",
 		read:  func(d *decoder, it item, to *host.EngineSource) { to.Source, _ = d.hostPath(it) },
 		shown: func(of *host.EngineSource) string { return of.Source }},

@@ -13,7 +13,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-var credentialSchema = newBlock("a credential block", "", []attribute[host.Credential]{
+var credentialSchema = newBlock("", []attribute[host.Credential]{
 	{name: "hosts",
 		read: func(d *decoder, it item, to *host.Credential) {
 			to.Hosts = d.good(it, func(e item) (string, bool) {

@@ -81,7 +81,7 @@ func shapes() []string {
 		`{ (%[1]s) = 1, x = nothing }`, `[%[1]s, nothing]`, `[{ (%[1]s) = 1 }]`,
 		`-%[1]s`, `%[1]s.nope`, `%[1]s + 1`, `%[1]s ? 1 : 2`, `{ a = 1 }[%[1]s]`, `[for v in [%[1]s] : v + 1]`, `{ for v in [%[1]s, %[1]s] : v => v }`,
 	}
-	for _, name := range bindSchema.attrs {
+	for _, name := range namesOf(&bindSchema.schema) {
 		list = append(list, "[{ "+name+" = %[1]s }]", `["/x", { host = "/x", `+name+" = %[1]s }]")
 	}
 	return list
@@ -92,18 +92,18 @@ func shapes() []string {
 func everywhere(t *testing.T, value string) map[string]string {
 	t.Helper()
 	sources := map[string]string{}
-	for _, name := range sandboxSchema.attrs {
+	for _, name := range namesOf(&hcl.BodySchema{Attributes: sandboxSchema.schema.Attributes}) {
 		sources[name] = name + " = " + value
 	}
 	sources["engine"] += "\nconfig {\n  imgae = 1\n}"
-	for _, block := range sandboxSchema.blocks {
-		switch block.name {
+	for _, block := range sandboxSchema.schema.Blocks {
+		switch block.Type {
 		case "session":
-			for _, name := range sessionSchema.attrs {
+			for _, name := range namesOf(&sessionSchema.schema) {
 				sources["session."+name] = "session {\n  " + name + " = " + value + "\n}"
 			}
 		case "limits":
-			for _, name := range limitsSchema.attrs {
+			for _, name := range namesOf(&limitsSchema.schema) {
 				sources["limits."+name] = "limits {\n  " + name + " = " + value + "\n}"
 			}
 		case "config":
@@ -111,7 +111,7 @@ func everywhere(t *testing.T, value string) map[string]string {
 				sources["config."+a.Name] = "engine = \"mine\"\nconfig {\n  " + a.Name + " = " + value + "\n}"
 			}
 		default:
-			t.Fatalf("the block %s is not tried here", block.name)
+			t.Fatalf("the block %s is not tried here", block.Type)
 		}
 	}
 	return sources
@@ -170,7 +170,7 @@ func TestMarkedValuesAreRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range sandboxSchema.attrs {
+	for _, name := range namesOf(&hcl.BodySchema{Attributes: sandboxSchema.schema.Attributes}) {
 		for _, value := range []string{`"${secret}"`, `["${secret}"]`, `{"${secret}":"x"}`} {
 			src := fmt.Sprintf(`{%q: %s}`, name, value)
 			file, diags := json.Parse([]byte(src), "x")

@@ -38,7 +38,7 @@ func (f *File) locate(sandbox, attribute string) (at hcl.Range, attr *hcl.Attrib
 			}
 		}
 	}
-	if len(steps) > 0 && slices.Contains(fileSchema.attrs, steps[0]) && f.body != nil {
+	if len(steps) > 0 && steps[0] == "default_sandbox" && f.body != nil {
 		at, attr = locateIn(f.body, b.header, steps)
 		return at, attr, true
 	}

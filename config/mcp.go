@@ -20,7 +20,7 @@ type MCP struct {
 // MCP is the file's mcp block; the zero value without one.
 func (f *File) MCP() MCP { return f.mcp }
 
-var mcpSchema = newBlock("the mcp block", "mcp.", []attribute[MCP]{
+var mcpSchema = newBlock("mcp.", []attribute[MCP]{
 	{name: "sandboxes",
 		read:  func(d *decoder, it item, to *MCP) { to.Sandboxes = d.sandboxNames(it) },
 		shown: func(of *MCP) string { return orElse(of.Sandboxes, "the default one") }},

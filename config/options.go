@@ -89,9 +89,9 @@ func (d *decoder) options(body hcl.Body, needed, configAt hcl.Range, engine stri
 		return nil
 	}
 
-	s := &schema{place: fmt.Sprintf("the config block of engine %s", shown), engine: engine}
+	s := &hcl.BodySchema{}
 	for _, a := range own.Attributes {
-		s.attrs = append(s.attrs, a.Name)
+		s.Attributes = append(s.Attributes, hcl.AttributeSchema{Name: a.Name})
 	}
 	content := d.content(body, s)
 	out := make(map[string]any, len(content.Attributes))
@@ -99,7 +99,7 @@ func (d *decoder) options(body hcl.Body, needed, configAt hcl.Range, engine stri
 		attr := content.Attributes[a.Name]
 		if attr == nil {
 			if a.Required {
-				d.report(configAt, "Missing attribute", fmt.Sprintf("%s needs %s.", upperFirst(s.place), a.Name))
+				d.report(configAt, "Missing attribute", fmt.Sprintf("The engine needs config.%s.", a.Name))
 			}
 			continue
 		}

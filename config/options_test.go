@@ -128,7 +128,7 @@ func TestOptionsOfAuto(t *testing.T) {
 `
 	f, _ := Parse("/c/config.hcl", []byte(text), testInput())
 	shell := shared.OptionSchema{Attributes: []shared.OptionAttribute{{Name: "image", Type: shared.OptionString}}}
-	if _, diags := f.EngineOptions("a", shell); !diags.HasErrors() || !strings.Contains(diags.Error(), `has no attribute "reuse"`) || strings.Contains(diags.Error(), "image\"") {
+	if _, diags := f.EngineOptions("a", shell); !diags.HasErrors() || !strings.Contains(diags.Error(), `An argument named "reuse" is not expected here`) || strings.Contains(diags.Error(), "image\"") {
 		t.Errorf("docker is not declared: %v", diags)
 	}
 	if _, diags := f.EngineOptions("a", shared.OptionSchema{}); !diags.HasErrors() || !strings.Contains(diags.Error(), "no option in common") {

@@ -3,6 +3,8 @@ package config
 import (
 	"maps"
 	"slices"
+
+	"github.com/hashicorp/hcl/v2"
 )
 
 // AttributeReference is one attribute of the language, for documentation and for editors.
@@ -19,13 +21,13 @@ func Reference() []AttributeReference {
 	var list []AttributeReference
 	for _, b := range []struct {
 		name   string
-		schema *schema
+		schema *hcl.BodySchema
 	}{
 		{"", &fileSchema}, {"workspace", &workspaceSchema.schema}, {"approvals", &approvalsSchema.schema}, {"audit", &auditSchema.schema}, {"mcp", &mcpSchema.schema},
 		{"credential", &credentialSchema.schema}, {"engine", &engineSchema.schema}, {"sandbox", &sandboxSchema.schema}, {"session", &sessionSchema.schema}, {"limits", &limitsSchema.schema}, {"bind_paths", &bindSchema.schema},
 	} {
-		for _, name := range b.schema.attrs {
-			list = append(list, AttributeReference{Block: b.name, Name: name})
+		for _, a := range b.schema.Attributes {
+			list = append(list, AttributeReference{Block: b.name, Name: a.Name})
 		}
 	}
 	return list

@@ -130,11 +130,11 @@ func (d *decoder) bind(it item) (host.Bind, bool) {
 	hasHost := false
 	for _, f := range fields {
 		hasHost = hasHost || f.key == "host"
-		if i := slices.Index(bindSchema.attrs, f.key); i >= 0 {
+		if i := slices.Index(namesOf(&bindSchema.schema), f.key); i >= 0 {
 			bindSchema.attributes[i].read(d, f.item, &bind)
 			continue
 		}
-		detail := " It takes " + list(bindSchema.attrs, "and") + "."
+		detail := " It takes " + list(namesOf(&bindSchema.schema), "and") + "."
 		if meant := meantOfBind(f.key); meant != "" && !f.hiddenKey {
 			detail = fmt.Sprintf(" Did you mean %q?", meant)
 		}
@@ -156,7 +156,7 @@ func meantOfBind(name string) string {
 	case "writable", "readonly":
 		return "read_only"
 	}
-	return nearest(name, bindSchema.attrs)
+	return nearest(name, namesOf(&bindSchema.schema))
 }
 
 func (d *decoder) passthrough(it item) []string {

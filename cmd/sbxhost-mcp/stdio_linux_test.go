@@ -133,7 +133,7 @@ func TestProgramSaysWhyItDoesNotServe(t *testing.T) {
 	for _, tt := range []struct {
 		args []string
 		want string
-	}{{[]string{"-config", b.config}, "One name needed"}, {[]string{"-bogus"}, "Usage: sbxhost-mcp"}, {[]string{"x"}, "unexpected argument"}} {
+	}{{[]string{"-config", b.config}, "Missing name for sandbox"}, {[]string{"-bogus"}, "Usage: sbxhost-mcp"}, {[]string{"x"}, "unexpected argument"}} {
 		cmd := exec.Command(path, tt.args...)
 		cmd.Dir, cmd.Env = b.work, b.caller.Environ
 		out, err := cmd.CombinedOutput()

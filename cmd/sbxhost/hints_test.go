@@ -54,7 +54,7 @@ func TestEveryTypoIsUnderstood(t *testing.T) {
 		if name == "" {
 			name = typo.block
 		}
-		wrong := name[:len(name)-2] + name[len(name)-1:] // one letter is missing
+		wrong := name + name[len(name)-1:] // one letter is doubled
 		line := wrong + " = 1"
 		text := ""
 		switch {
