@@ -64,7 +64,7 @@ func (d *decoder) sandboxes(f *File, blocks hcl.Blocks) {
 		if dup {
 			continue
 		}
-		b := &sandboxBlock{header: block.DefRange, engineHidden: d.engineHidden}
+		b := &sandboxBlock{header: block.DefRange}
 		b.body, _ = block.Body.(*hclsyntax.Body)
 		if config != nil {
 			b.config, b.configAt = config.Body, config.DefRange

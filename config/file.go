@@ -52,8 +52,6 @@ type sandboxBlock struct {
 	body     *hclsyntax.Body
 	config   hcl.Body // nil without a config block
 	configAt hcl.Range
-
-	engineHidden bool // a variable names its engine
 }
 
 // Load reads and parses the file at path, or the built-in default if path is empty. The File is

@@ -28,7 +28,6 @@ func (f *File) EngineOptions(sandbox string, schema shared.OptionSchema) (json.R
 	if f.dockersOptions(sandbox) {
 		schema = shared.OptionSchema{Attributes: d.written(b.config)}
 	}
-	d.engineHidden = b.engineHidden
 	needed, _ := f.Locate(sandbox, "config")
 	raw := d.options(b.config, needed, b.configAt, cmp.Or(f.options.Sandboxes[sandbox].Engine, "auto"), schema)
 	if diags := f.source.Finish(d.diags); diags.HasErrors() {
@@ -70,12 +69,11 @@ func (d *decoder) written(config hcl.Body) (list []shared.OptionAttribute) {
 // options decodes body. It is nil without a config block; needed is then the attribute that needs
 // one.
 func (d *decoder) options(body hcl.Body, needed, configAt hcl.Range, engine string, own shared.OptionSchema) json.RawMessage {
-	shown := showEngine(engine, d.engineHidden)
 	if body == nil {
 		for _, attr := range own.Attributes {
 			if attr.Required {
 				d.report(needed, "Missing config block",
-					fmt.Sprintf("Engine %s needs the option %s: add config { %s = ... }.", shown, attr.Name, attr.Name))
+					fmt.Sprintf("The engine needs the option %s: add config { %s = ... }.", attr.Name, attr.Name))
 			}
 		}
 		return nil
@@ -85,7 +83,7 @@ func (d *decoder) options(body hcl.Body, needed, configAt hcl.Range, engine stri
 		d.report(configAt, "No engine for these options", "The engines that \"auto\" may choose here have no option in common: name one of them with the attribute engine.")
 		return nil
 	} else if none {
-		d.report(configAt, "No options", fmt.Sprintf("Engine %s has no options of its own: remove the config block.", shown))
+		d.report(configAt, "No options", "The engine has no options of its own: remove the config block.")
 		return nil
 	}
 

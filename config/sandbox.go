@@ -25,7 +25,6 @@ func builtinEngines() []string {
 func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
 	var def host.Definition
 	var config *hcl.Block
-	d.engineHidden = false
 	content := sandboxSchema.read(d, body, body.MissingItemRange(), &def)
 	for _, block := range content.Blocks {
 		switch block.Type {
@@ -52,7 +51,6 @@ func (d *decoder) knownEngines() []string {
 }
 
 func (d *decoder) engine(it item) string {
-	d.engineHidden = it.hidden
 	s, ok := d.text(it)
 	if !ok {
 		return ""

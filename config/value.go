@@ -28,16 +28,6 @@ type decoder struct {
 	placeholders    *evaluator
 	variable        func(name string) string // the real value; "" if it is not set
 	diags           hcl.Diagnostics
-
-	engineHidden bool // item.hidden of the sandbox's engine
-}
-
-// showEngine is the name of an engine, or words instead of a secret one.
-func showEngine(engine string, hidden bool) string {
-	if hidden {
-		return "(not shown)"
-	}
-	return engine
 }
 
 func (d *decoder) add(diags hcl.Diagnostics) { d.diags = append(d.diags, diags...) }
