@@ -8,9 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
-	"slices"
-	"strings"
 
 	"github.com/sbxhost/sbxhost/internal/review"
 	"github.com/sbxhost/sbxhost/internal/sandbox"
@@ -110,27 +107,4 @@ func (r *Review) Diff(ctx context.Context, w io.Writer, set *ReviewSet, only []s
 		}
 	}
 	return left, nil
-}
-
-// Program prepares to execute a program, such as a pager, outside of every sandbox, for the person
-// who looks at a review. The program, and each path in its arguments and environment, must lie
-// where no command can write. Its environment is environ with a PATH.
-func (r *Review) Program(ctx context.Context, environ []string, name string, args ...string) (*exec.Cmd, error) {
-	search := r.host.machine.Search()
-	program, _, err := search.Find(name)
-	if err != nil {
-		return nil, err
-	}
-	for _, text := range slices.Concat(args, environ) {
-		for _, part := range append(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(":;,= ", r) }), text) {
-			if i := strings.IndexByte(part, '/'); i >= 0 {
-				if err := search.CheckPath(part[i:]); err != nil {
-					return nil, err
-				}
-			}
-		}
-	}
-	cmd := program.Command(ctx, args...)
-	cmd.Env = append(cmd.Env, environ...)
-	return cmd, nil
 }

@@ -60,7 +60,7 @@ var executing = map[string][]string{
 var notHost = []string{"tools", "internal/testing"}
 
 // TestOneFunctionExecutes finds every call by which this project executes a program, in whichever module:
-// a command can put a git, a pager or a less into a directory of its user's PATH, so that no program of the
+// a command can put a git or a gh into a directory of its user's PATH, so that no program of the
 // host is found or started but by the one function that knows where commands can write.
 func TestOneFunctionExecutes(t *testing.T) {
 	t.Parallel()

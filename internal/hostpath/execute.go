@@ -30,7 +30,7 @@ func (p *Program) Path() string { return p.path }
 var systemDirs = [...]string{"/usr/bin", "/bin", "/usr/sbin", "/sbin", "/run/current-system/sw/bin"}
 
 // Command prepares to execute the program in the root directory. Its environment has a PATH of the
-// system's directories, and the caller's additions. So if the program searches for a pager or a
+// system's directories, and the caller's additions. So if the program searches for a
 // helper by its name, it does not find a command's: in a directory of the user, a link may lead to
 // a file that commands write. Nor can a variable make it load a command's library. Nothing else in
 // this project executes a program of the host.
@@ -89,13 +89,6 @@ func (p *Programs) Find(name string) (found *Program, tried []string, err error)
 		}
 	}
 	return nil, tried, fmt.Errorf("%s: %w%s", name, ErrNoProgram, why)
-}
-
-// CheckPath checks where a path is and leads, as CheckProgram does. The path can name anything, or
-// nothing.
-func (p *Programs) CheckPath(path string) error {
-	_, _, err := vouch(filepath.Clean(path), p.Written)
-	return err
 }
 
 // Installed returns a program by its absolute path, which this project or its user has written

@@ -3,14 +3,11 @@ package review
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"os/signal"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -36,7 +33,7 @@ func showDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.ReviewS
 	return nil
 }
 
-// writeDiff writes the unchanged patch, which git can apply. A terminal gets it by page.
+// writeDiff writes the patch: a file gets it unchanged, and git can apply that.
 func writeDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.ReviewSet, only []string) ([]host.ReviewChange, error) {
 	if !cli.IsTerminal(a.Stdout) {
 		return r.Diff(ctx, a.Stdout, set, only)
@@ -44,71 +41,13 @@ func writeDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.Review
 	from, to := io.Pipe()
 	shown := make(chan error, 1)
 	go func() {
-		patch := bufio.NewReader(from)
-		shown <- page(ctx, a, r, patch)
-		_, _ = io.Copy(io.Discard, patch) // a reader that stops early need not see git fail
+		err := escape(a.Stdout, bufio.NewReader(from), a.Color(a.Stdout))
+		from.CloseWithError(err) // git then ends
+		shown <- err
 	}()
 	left, err := r.Diff(ctx, to, set, only)
 	to.Close()
-	return left, errors.Join(err, <-shown)
-}
-
-// page shows a patch on the terminal, by the user's pager if no command can influence that.
-func page(ctx context.Context, a *cli.App, r *host.Review, patch *bufio.Reader) error {
-	if _, err := patch.Peek(1); err != nil {
-		return nil // no differences
-	}
-	pager, err := pagerOf(ctx, a, r)
-	if err != nil {
-		a.Say("without a pager: " + err.Error())
-	}
-	if pager == nil {
-		return escape(a.Stdout, patch, a.Color(a.Stdout))
-	}
-	// The interrupt is for the pager, where it can stop a search in the text.
-	interrupts := make(chan os.Signal, 1)
-	signal.Notify(interrupts, os.Interrupt)
-	defer signal.Stop(interrupts)
-	pager.Stdout, pager.Stderr = a.Stdout, a.Stderr
-	in, err := pager.StdinPipe()
-	if err == nil {
-		err = pager.Start()
-	}
-	if err != nil {
-		return fmt.Errorf("pager: %w", err)
-	}
-	_ = escape(in, patch, a.Color(a.Stdout)) // it may have ended
-	in.Close()
-	_ = pager.Wait() // it reports its own errors
-	return nil
-}
-
-// pagerOf returns the user's pager, or nil. Only GIT_PAGER and PAGER name it, and no file does.
-func pagerOf(ctx context.Context, a *cli.App, r *host.Review) (*exec.Cmd, error) {
-	line, name := "less", ""
-	for _, name = range []string{"PAGER", "GIT_PAGER"} { // the last one counts
-		if value, ok := a.LookupEnv(name); ok {
-			line = value
-		}
-	}
-	words := strings.Fields(line)
-	if len(words) == 0 || words[0] == "cat" || a.Getenv("TERM") == "dumb" {
-		return nil, nil
-	}
-	if strings.ContainsAny(line, "|&;<>()$`\\\"'*?[]{}#~!\n") {
-		return nil, fmt.Errorf("%s is a shell's text: name a program and its arguments", cli.Quote(line))
-	}
-	// Pass no variable that loads a library, filters the text (LESSOPEN) or names an editor. Pass
-	// no home: less finds a file there that sets LESSOPEN, and the file can be a link to one that
-	// commands write.
-	environ := []string{"LESS=FRX", "LV=-c"}
-	for _, entry := range a.Environ {
-		name, _, _ := strings.Cut(entry, "=")
-		if strings.HasPrefix(name, "LC_") || slices.Contains([]string{"TERM", "TERMINFO", "COLORTERM", "LANG", "LESS", "LESSCHARSET", "LV"}, name) {
-			environ = append(environ, entry)
-		}
-	}
-	return r.Program(ctx, environ, words[0], words[1:]...)
+	return left, cmp.Or(<-shown, err)
 }
 
 // escape shows a patch on a terminal. The content of files cannot act on the terminal or hide a
