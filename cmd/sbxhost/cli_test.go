@@ -14,6 +14,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/engines"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/explain"
+	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -362,7 +363,7 @@ func TestCompletion(t *testing.T) {
 		"sbxhost exec -network ": "",
 	} {
 		out := &output{}
-		a := &cli.App{Stdout: out, Stderr: out, Environ: []string{"COMP_LINE=" + line + " cut off", fmt.Sprintf("COMP_POINT=%d", len(line))}}
+		a := &cli.App{Stdout: out, Stderr: out, Caller: inforce.Caller{Environ: []string{"COMP_LINE=" + line + " cut off", fmt.Sprintf("COMP_POINT=%d", len(line))}}}
 		status := runLine(a, nil)
 		got := strings.Fields(out.String())
 		slices.Sort(got)

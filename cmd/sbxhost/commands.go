@@ -36,9 +36,8 @@ func run(builtins host.Builtins, args []string) int {
 	unix.Umask(unix.Umask(0o077) & 0o077)
 	a := &cli.App{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Environ: os.Environ(), Builtins: builtins,
+		Caller: inforce.Caller{Dir: inforce.WorkingDir(), Environ: os.Environ(), Builtins: builtins},
 	}
-	a.Dir = inforce.WorkingDir()
 	return runLine(a, args)
 }
 

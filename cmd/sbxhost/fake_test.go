@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -167,8 +168,8 @@ func testApp(t *testing.T, engine *fakeEngine, config string) (a *cli.App, out, 
 	}
 	out, errs = &output{}, &output{}
 	a = &cli.App{
-		Stdin: strings.NewReader(""), Stdout: out, Stderr: errs, Dir: work,
-		Environ: []string{"PATH=/usr/bin:/bin", "HOME=" + filepath.Join(dir, "home")},
+		Stdin: strings.NewReader(""), Stdout: out, Stderr: errs,
+		Caller: inforce.Caller{Dir: work, Environ: []string{"PATH=/usr/bin:/bin", "HOME=" + filepath.Join(dir, "home")}},
 	}
 	if engine != nil {
 		a.Inject = map[string]shared.Engine{"bwrap": engine}

@@ -63,7 +63,7 @@ func format(a *cli.App, name string, check, write bool) (bool, error) {
 	case name == "-" || !write:
 		return changed, a.Print(string(out))
 	case changed:
-		if err := replace.Named(a.Dir, name, setup.CommandDirs(a, host.Options{}, name), src, out); err != nil {
+		if err := replace.Named(a.Dir, name, a.WritableDirs(host.Options{}, name), src, out); err != nil {
 			return false, err
 		}
 		setup.KeepTrust(a, a.Absolute(name), src, out)

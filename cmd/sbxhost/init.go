@@ -16,7 +16,7 @@ func writeSample(a *cli.App, fs *flag.FlagSet) func() error {
 	force := fs.Bool("force", false, "")
 	return func() error {
 		path := filepath.Join(a.Absolute(fs.Arg(0)), config.FileName)
-		if err := replace.New(path, setup.CommandDirs(a, host.Options{}, path), config.Sample(), *force); err != nil {
+		if err := replace.New(path, a.WritableDirs(host.Options{}, path), config.Sample(), *force); err != nil {
 			return err
 		}
 		setup.TrustWritten(a, path, config.Sample())

@@ -26,8 +26,6 @@ type Caller struct {
 	Environ  []string
 	Builtins host.Builtins
 	Inject   map[string]shared.Engine // engines that take precedence over all others
-	// OnForeignConfig gets the path of another tool's configuration that is not used. It may be nil.
-	OnForeignConfig func(string)
 	// Trust asks the user to trust a configuration in the workspace. Load refuses the configuration
 	// unless the answer is true; an error replaces the refusal. Nil refuses.
 	Trust func(context.Context, *Untrusted) (bool, error)
@@ -183,7 +181,7 @@ func (c *Caller) Find(explicit string) (string, config.Origin, error) {
 	if c.Dir == "" {
 		return "", 0, errors.New("the current directory was removed")
 	}
-	path, origin, err := config.Find(config.LookupOptions{Explicit: explicit, Dir: c.Dir, Getenv: c.Getenv, OnForeignConfig: c.OnForeignConfig})
+	path, origin, err := config.Find(config.LookupOptions{Explicit: explicit, Dir: c.Dir, Getenv: c.Getenv})
 	if err == nil && origin == config.OriginWorkspace {
 		path, err = TrustPlace(path)
 	}

@@ -40,7 +40,7 @@ type ApprovalJSON struct {
 func List(a *cli.App, fs *flag.FlagSet) func() error {
 	asJSON := cli.JSONFlag(fs)
 	return func() error {
-		store, err := setup.Caller(a).Store()
+		store, err := a.Store()
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func Revoke(a *cli.App, fs *flag.FlagSet) func() error {
 		if *all == (fs.NArg() > 0) {
 			return cli.Usage(fs, errors.New("name approvals by their IDs, or take all back by -all"))
 		}
-		store, err := setup.Caller(a).Store()
+		store, err := a.Store()
 		if err != nil {
 			return err
 		}

@@ -75,7 +75,7 @@ func trustAdd(a *cli.App, path string) error {
 	if len(text) > source.MaxSize {
 		return fmt.Errorf("%s is longer than the %d bytes of a configuration", cli.Quote(path), source.MaxSize)
 	}
-	store, err := setup.Caller(a).Store()
+	store, err := a.Store()
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func trustAdd(a *cli.App, path string) error {
 	if state == approvals.TrustConfirmed {
 		return a.Print(fmt.Sprintf("%s is trusted already\n", cli.Quote(path)))
 	}
-	if file, diags := config.Parse(path, text, setup.Caller(a).EvalInput()); diags.HasErrors() {
+	if file, diags := config.Parse(path, text, a.EvalInput()); diags.HasErrors() {
 		errs := cli.OnlyErrors(diags)
 		a.Diagnose(errs)
 		return a.PrintLast(fmt.Sprintf("%s: %s; it was not trusted", setup.NameOf(file), cli.Plural(len(errs), "error")), cli.StatusFailed)
@@ -104,7 +104,7 @@ func trustAdd(a *cli.App, path string) error {
 }
 
 func trustRevoke(a *cli.App, path string) error {
-	store, err := setup.Caller(a).Store()
+	store, err := a.Store()
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ type TrustedJSON struct {
 }
 
 func trustList(a *cli.App, asJSON bool) error {
-	store, err := setup.Caller(a).Store()
+	store, err := a.Store()
 	if err != nil {
 		return err
 	}

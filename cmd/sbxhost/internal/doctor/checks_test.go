@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/internal/inforce"
 )
 
 // A relative ~/.cache is none: sessions would refuse it.
@@ -21,7 +22,7 @@ func TestDoctorCacheDirectory(t *testing.T) {
 		{[]string{"HOME=" + dir}, false, dir},
 		{[]string{"XDG_CACHE_HOME=" + dir}, false, dir},
 	} {
-		f := cacheDir((&cli.App{Environ: c.environ}))
+		f := cacheDir(&cli.App{Caller: inforce.Caller{Environ: c.environ}})
 		if (f.State == stateMissing) != c.missing || !strings.Contains(f.Found, c.found) {
 			t.Errorf("%q: %+v", c.environ, f)
 		}

@@ -125,13 +125,13 @@ func (e *Execution) connect(cmd *host.Cmd, hungUp func()) {
 // open opens the files of -result and -events, for commands that can write as options say.
 func (p *preparation) open(e *Execution, o host.Options) (err error) {
 	if e.resultPath != "" && p.output == nil {
-		if p.output, err = openPlace("-result", e.resultPath, e.Dir, setup.CommandDirs(e.App, o, e.resultPath)); err != nil {
+		if p.output, err = openPlace("-result", e.resultPath, e.Dir, e.WritableDirs(o, e.resultPath)); err != nil {
 			return err
 		}
 		p.output.ready = e.Remote.asClient
 	}
 	if e.eventsTo != "" && p.events == nil {
-		if p.events, err = openEvents(e.eventsTo, e.Dir, setup.CommandDirs(e.App, o, e.eventsTo)); err == nil && e.Remote != nil {
+		if p.events, err = openEvents(e.eventsTo, e.Dir, e.WritableDirs(o, e.eventsTo)); err == nil && e.Remote != nil {
 			err = e.Remote.asClient(p.events.file) // the client's descriptor does not reach this process
 		}
 	}

@@ -108,10 +108,10 @@ func explained(a *cli.App, flags *setup.Flags, given []string) (*setup.Setup, *E
 	if p := s.File.Path(); s.Origin == config.OriginWorkspace && filepath.Base(p) != config.FileName && exists(filepath.Join(filepath.Dir(p), config.FileName)) {
 		out.Notes = append(out.Notes, config.FileName+" is not used: "+cli.Quote(filepath.Base(p))+" beside it comes first")
 	}
-	for _, path := range a.ForeignConfigs {
+	_, _, err = config.Find(config.LookupOptions{Explicit: flags.Config, Dir: a.Dir, Getenv: a.Getenv, OnForeignConfig: func(path string) {
 		out.Notes = append(out.Notes, cli.Quote(path)+" is another tool's: it has no block or attribute of sbxhost")
-	}
-	return s, out, nil
+	}})
+	return s, out, err
 }
 
 func newExplained(e *host.Explanation) *Explained {

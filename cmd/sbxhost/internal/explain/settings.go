@@ -53,7 +53,7 @@ func settings(a *cli.App, file *config.File, sandbox string, options host.Option
 // knownSchema returns the options of a sandbox's engine, if sbxhost knows them without starting an
 // engine.
 func knownSchema(a *cli.App, o host.Options, sandbox string) shared.OptionSchema {
-	schema, _ := setup.Caller(a).KnownOptions(o, sandbox)
+	schema, _ := a.KnownOptions(o, sandbox)
 	return schema
 }
 

@@ -71,12 +71,12 @@ type sandboxTrial struct {
 func Validate(a *cli.App, fs *flag.FlagSet) func() error {
 	explicit, asJSON, all := cli.ConfigFlag(fs), cli.JSONFlag(fs), cli.VerboseFlag(fs)
 	return func() error {
-		file, origin, diags, err := setup.Caller(a).Read(*explicit)
+		file, origin, diags, err := a.Read(*explicit)
 		if err != nil {
 			return err
 		}
 		diags = append(diags, checkEngines(a, file)...)
-		trusted := origin != config.OriginWorkspace || setup.Caller(a).Trusts(file.Path())
+		trusted := origin != config.OriginWorkspace || a.Trusts(file.Path())
 		var settings map[string][]settingJSON
 		trials := []*sandboxTrial{}
 		if !diags.HasErrors() {
@@ -128,7 +128,7 @@ func completed(a *cli.App, file *config.File) (host.Options, error) {
 
 // allSettings returns the effective values for each sandbox of a file.
 func allSettings(a *cli.App, file *config.File, options host.Options) map[string][]settingJSON {
-	if root, err := setup.Caller(a).EvalInput().Root(); err == nil && options.Workspace.Root == "" {
+	if root, err := a.EvalInput().Root(); err == nil && options.Workspace.Root == "" {
 		options.Workspace.Root = root
 	}
 	all := map[string][]settingJSON{}
@@ -145,7 +145,7 @@ func checkEngines(a *cli.App, file *config.File) (diags config.Diagnostics) {
 		return nil
 	}
 	for _, name := range file.Names() {
-		schema, ok := setup.Caller(a).KnownOptions(options, name)
+		schema, ok := a.KnownOptions(options, name)
 		if !ok && options.Sandboxes[name].Engine == "docker" {
 			// Its use asks it; here only find out whether there is an engine to ask.
 			_, given := file.EngineOptions(name, shared.OptionSchema{})
@@ -166,7 +166,7 @@ func tryAll(a *cli.App, file *config.File, options host.Options, trusted bool) (
 		t := &sandboxTrial{Sandbox: name, Notes: []string{}}
 		trials = append(trials, t)
 		engine := options.Sandboxes[name].Engine
-		_, known := setup.Caller(a).BuiltinInfo(options, engine)
+		_, known := a.BuiltinInfo(options, engine)
 		system := map[string]string{"native": "linux", "bwrap": "linux", "landlock": "linux", "seatbelt": "darwin", "": runtime.GOOS, "auto": runtime.GOOS}[engine]
 		switch {
 		case !trusted:

@@ -23,6 +23,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/internal/frame"
+	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/serve"
 	"github.com/sbxhost/sbxhost/internal/session"
 )
@@ -521,7 +522,8 @@ func (r *client) execution(s *server, hello *serve.Hello) (*execute.Execution, *
 	}
 	r.files = nil
 	r.Stderr = &execute.Buffered{File: r.streams[2]}
-	a := &cli.App{Stdin: r.streams[0], Stdout: r.streams[1], Stderr: r.Stderr, Environ: append([]string{}, hello.Environ...), Dir: hello.Dir, Builtins: s.Builtins, Inject: s.Inject}
+	a := &cli.App{Stdin: r.streams[0], Stdout: r.streams[1], Stderr: r.Stderr,
+		Caller: inforce.Caller{Dir: hello.Dir, Environ: append([]string{}, hello.Environ...), Builtins: s.Builtins, Inject: s.Inject}}
 	e := &execute.Execution{App: a, Remote: &r.Remote}
 	fs := cli.NewFlags("exec")
 	e.RegisterExec(fs)

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
-	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/inforce"
@@ -308,7 +307,7 @@ func SessionsLogs(a *cli.App, fs *flag.FlagSet) func() error {
 
 // endApprovals withdraws a session's approvals: the next session of that name is another one.
 func endApprovals(a *cli.App, name string) (int, error) {
-	store, err := setup.Caller(a).Store()
+	store, err := a.Store()
 	if err != nil {
 		return 0, nil // nothing is approved
 	}

@@ -56,15 +56,11 @@ type Setup struct {
 	Sandbox string // the chosen one
 }
 
-// Caller is what a configuration can depend on: the caller's directory and environment.
-func Caller(a *cli.App) *inforce.Caller {
-	return &inforce.Caller{Dir: a.Dir, Environ: a.Environ, Builtins: a.Builtins, Inject: a.Inject, Trust: func(ctx context.Context, u *inforce.Untrusted) (bool, error) { return prompt.Trust(ctx, a, u) },
-		OnForeignConfig: func(path string) { a.ForeignConfigs = append(a.ForeignConfigs, path) }}
-}
-
 // Load reads the configuration in force.
 func Load(ctx context.Context, a *cli.App, explicit string) (*Setup, error) {
-	found, err := Caller(a).Load(ctx, explicit)
+	c := a.Caller
+	c.Trust = func(ctx context.Context, u *inforce.Untrusted) (bool, error) { return prompt.Trust(ctx, a, u) }
+	found, err := c.Load(ctx, explicit)
 	if err == nil {
 		err = Complete(a, &found.Options)
 	}
@@ -87,21 +83,15 @@ func Invalid(a *cli.App, err error) error {
 
 // Complete sets the options that do not come from a file.
 func Complete(a *cli.App, o *host.Options) (err error) {
-	if err := Caller(a).Complete(o); err != nil {
+	if err := a.Complete(o); err != nil {
 		return err
 	}
 	o.OneShot = true
 	o.Approver = func(ctx context.Context, r host.ApprovalRequest) (policy.Approval, error) {
 		return prompt.Approve(ctx, a, r)
 	}
-	o.Logger, err = Caller(a).Logger(&hclog.LoggerOptions{Name: "sbxhost", Output: a.Stderr})
+	o.Logger, err = a.Logger(&hclog.LoggerOptions{Name: "sbxhost", Output: a.Stderr})
 	return err
-}
-
-// CommandDirs returns the directories that commands can write to, by some options and, for a path
-// elsewhere, by the repositories on its way.
-func CommandDirs(a *cli.App, o host.Options, path string) func() []string {
-	return Caller(a).WritableDirs(o, path)
 }
 
 // Choose determines the sandbox and its options.
@@ -115,7 +105,7 @@ func Choose(ctx context.Context, a *cli.App, s *Setup, flags *Flags) error {
 		return err
 	}
 	s.Sandbox = name
-	if err := Caller(a).AddOptions(ctx, &s.Config, name); err != nil {
+	if err := a.AddOptions(ctx, &s.Config, name); err != nil {
 		return Invalid(a, err)
 	}
 	def := s.Options.Sandboxes[name]

@@ -14,7 +14,7 @@ import (
 // KeepTrust keeps trust for a file that sbxhost itself has changed. path is the one by which
 // sbxhost found the file, or by which the user named it.
 func KeepTrust(a *cli.App, name string, before, after []byte) {
-	store, err := Caller(a).Store()
+	store, err := a.Store()
 	if err != nil {
 		return
 	}
@@ -33,7 +33,7 @@ func KeepTrust(a *cli.App, name string, before, after []byte) {
 // TrustWritten trusts a file that sbxhost has just written completely. An error is no failure: the
 // next user of the file gets a question.
 func TrustWritten(a *cli.App, path string, text []byte) {
-	store, err := Caller(a).Store()
+	store, err := a.Store()
 	if err != nil {
 		return
 	}
