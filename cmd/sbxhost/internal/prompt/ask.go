@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +18,6 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
-	"github.com/sbxhost/sbxhost/internal/source"
 )
 
 // errNoAnswer says that nobody answered: the terminal was closed, or a signal came.
@@ -203,24 +200,4 @@ func readAnswer(ctx context.Context, tty *os.File) (string, error) {
 			return "", fmt.Errorf("%w: it was no answer", errNoAnswer)
 		}
 	}
-}
-
-// showChange shows, with a refusal, how the text differs from the trusted one. It opens the file
-// again, and shows nothing for a symlink: a command could lead one to any file, and read in this
-// output a file that it cannot open itself.
-func showChange(a *cli.App, path, before string) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return
-	}
-	defer file.Close()
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return
-	}
-	text, err := io.ReadAll(io.LimitReader(file, source.MaxSize))
-	if err != nil {
-		return
-	}
-	a.Say("the difference:")
-	fmt.Fprint(a.Stderr, cutRows(Diff(before, string(text)), maxChangeLines))
 }

@@ -19,14 +19,11 @@ var errNoTerminal = errors.New("there is no terminal to ask on")
 // Trust asks whether to trust a configuration in the workspace.
 func Trust(ctx context.Context, a *cli.App, u *inforce.Untrusted) (bool, error) {
 	question, whole := trustQuestion(u.Path, u.Previous, string(u.Text), u.Changed)
-	answer, err := "", errNoTerminal
-	if whole {
-		answer, err = ask(ctx, a, func(host.TerminalSize) string { return question })
+	if !whole {
+		return false, nil
 	}
+	answer, err := ask(ctx, a, func(host.TerminalSize) string { return question })
 	if errors.Is(err, errNoTerminal) {
-		if u.Changed {
-			showChange(a, u.Path, u.Previous)
-		}
 		return false, nil
 	}
 	return answer == "y" || answer == "yes", err
@@ -35,24 +32,6 @@ func Trust(ctx context.Context, a *cli.App, u *inforce.Untrusted) (bool, error) 
 // maxTrustLines is how much of a configuration to show with the question, in lines of a terminal. A
 // longer one should be read in an editor: nobody has read text that scrolled away.
 const maxTrustLines = 300
-
-// maxChangeLines is how much to show with a refusal, which may go to a log.
-const maxChangeLines = 60
-
-// cutRows returns the beginning of a text, at most so many lines of a terminal, and says how much
-// is missing.
-func cutRows(text string, limit int) string {
-	lines := strings.SplitAfter(text, "\n")
-	shown, height := 0, 0
-	for shown < len(lines) && height+rows(lines[shown], 80) <= limit {
-		height += rows(lines[shown], 80)
-		shown++
-	}
-	if shown == len(lines) {
-		return text
-	}
-	return strings.Join(lines[:shown], "") + fmt.Sprintf("... and %s\n", cli.Plural(len(lines)-shown-1, "further line"))
-}
 
 // trustQuestion returns the question. It is not complete if the text is too long for a terminal.
 func trustQuestion(path, before, after string, changed bool) (text string, whole bool) {
