@@ -2,12 +2,9 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
@@ -16,7 +13,6 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
-	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
@@ -89,7 +85,7 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 			}
 			status = 0
 			if *probe {
-				report.Probes = append(report.Probes, testIsolation(ctx, h, name, engineOptions(s, name, info.Options)))
+				report.Probes = append(report.Probes, testIsolation(ctx, h, name))
 			}
 		}
 		for _, p := range report.Probes {
@@ -104,20 +100,17 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 	})
 }
 
-func testIsolation(ctx context.Context, h *host.Host, name string, configs []json.RawMessage) probedGroup {
+func testIsolation(ctx context.Context, h *host.Host, name string) probedGroup {
 	g := probedGroup{Engine: name, Bad: []enginetest.Result{}}
-	o := enginetest.Options{ProbesOnly: true}
 	if name == "docker" {
-		if o.EngineOptions = imageAtHand(configs); o.EngineOptions == nil {
-			g.Error = `it takes an image, and no sandbox of the configuration names one: sbxhost engines test -options '{"image": "NAME"}' docker`
-			return g
-		}
+		g.Summary = `not probed, since it takes an image: sbxhost engines test -probes -options '{"image": "NAME"}' docker`
+		return g
 	}
 	var results enginetest.Results
 	command, release, err := h.EngineCommand(name)
 	if err == nil {
 		defer release()
-		results, err = engines.RunKit(ctx, command, o, nil)
+		results, err = engines.RunKit(ctx, command, enginetest.Options{ProbesOnly: true}, nil)
 	}
 	if err != nil {
 		g.Error = err.Error()
@@ -125,40 +118,6 @@ func testIsolation(ctx context.Context, h *host.Host, name string, configs []jso
 	}
 	g.Summary, g.Bad = results.Summary(), append(g.Bad, results.Bad()...)
 	return g
-}
-
-// engineOptions returns the config blocks of an engine's sandboxes, in the order of the sandboxes'
-// names. It skips errors, which validate reports.
-func engineOptions(s *setup.Setup, engine string, schema shared.OptionSchema) (list []json.RawMessage) {
-	for _, name := range slices.Sorted(maps.Keys(s.Options.Sandboxes)) {
-		if s.Options.Sandboxes[name].Engine != engine {
-			continue
-		}
-		if raw, diags := s.File.EngineOptions(name, schema); !diags.HasErrors() {
-			list = append(list, raw)
-		}
-	}
-	return list
-}
-
-// imageAtHand returns the options for a container of the first configured image, without fetching
-// or building that.
-func imageAtHand(configs []json.RawMessage) json.RawMessage {
-	for _, config := range configs {
-		var options struct {
-			Image    string `json:"image"`
-			Platform string `json:"platform,omitempty"`
-			Pull     string `json:"pull"`
-		}
-		if json.Unmarshal(config, &options) != nil || options.Image == "" {
-			continue
-		}
-		options.Pull = "never"
-		if raw, err := json.Marshal(options); err == nil {
-			return raw
-		}
-	}
-	return nil
 }
 
 func (r *doctorReport) text() string {
