@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -188,41 +187,35 @@ func tryAll(a *cli.App, file *config.File, options host.Options, trusted bool) (
 	return trials, diags, nil
 }
 
-// try opens a sandbox as for a command. It leaves out a faulty attribute at the next trial, and so
-// finds all faults.
+// try opens a sandbox as for a command. It reports the first fault that it finds.
 func try(a *cli.App, file *config.File, options host.Options, t *sandboxTrial) (diags config.Diagnostics, err error) {
-	def := options.Sandboxes[t.Sandbox]
-	for t.Done = true; ; {
-		options.Sandboxes = map[string]host.Definition{t.Sandbox: def}
-		var warnings []*shared.Error
-		if warnings, err = open(a, options, t); err == nil {
-			t.Usable = len(diags) == 0
-			for _, w := range warnings {
-				more := config.AsWarnings(file.Diagnose(t.Sandbox, w))
-				for _, d := range more {
-					d.Summary = "Is it meant?"
-				}
-				diags = append(diags, more...)
+	options.Sandboxes = map[string]host.Definition{t.Sandbox: options.Sandboxes[t.Sandbox]}
+	t.Done = true
+	warnings, err := open(a, options, t)
+	switch {
+	case err == nil:
+		t.Usable = true
+		for _, w := range warnings {
+			more := config.AsWarnings(file.Diagnose(t.Sandbox, w))
+			for _, d := range more {
+				d.Summary = "Is it meant?"
 			}
-			return diags, nil
+			diags = append(diags, more...)
 		}
-		if errors.Is(err, host.ErrRefusedRoot) {
-			refused := &setup.Setup{}
-			refused.File, refused.Options = file, options
-			return nil, setup.WithHint(refused, err)
-		}
-		more := file.Diagnose(t.Sandbox, err)
-		if errors.Is(err, shared.ErrUnusable) { // such as a file for several machines
-			more = config.AsWarnings(more)
-		}
-		diags = append(diags, more...)
-		if e, ok := errors.AsType[*shared.Error](err); !ok || !leaveOut(&def, e.Attribute) {
-			return diags, nil
-		}
+		return diags, nil
+	case errors.Is(err, host.ErrRefusedRoot):
+		refused := &setup.Setup{}
+		refused.File, refused.Options = file, options
+		return nil, setup.WithHint(refused, err)
 	}
+	diags = file.Diagnose(t.Sandbox, err)
+	if errors.Is(err, shared.ErrUnusable) { // such as a file for several machines
+		diags = config.AsWarnings(diags)
+	}
+	return diags, nil
 }
 
-// open tries a sandbox once.
+// open makes a host and a plan.
 func open(a *cli.App, options host.Options, t *sandboxTrial) ([]*shared.Error, error) {
 	ctx := context.Background()
 	h, err := host.New(ctx, options)
@@ -259,24 +252,6 @@ func warnings(h *host.Host, def host.Definition, spec *shared.Spec) (list []*sha
 		}
 	}
 	return list
-}
-
-// leaveOut removes an attribute from a definition. It returns false if it cannot.
-func leaveOut(d *host.Definition, attribute string) bool {
-	at := reflect.ValueOf(d).Elem()
-	attribute, _, _ = strings.Cut(attribute, "[")
-	for name := range strings.SplitSeq(attribute, ".") {
-		if at.Kind() != reflect.Struct {
-			break // an option of an engine: drop all options
-		}
-		at = at.FieldByNameFunc(func(field string) bool { return strings.EqualFold(field, strings.ReplaceAll(name, "_", "")) })
-		if !at.IsValid() || name == "engine" { // without the engine it would be another sandbox
-			return false
-		}
-	}
-	given := !at.IsZero()
-	at.SetZero()
-	return given
 }
 
 // text is the output for people, for a file without errors.
