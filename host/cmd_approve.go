@@ -49,28 +49,15 @@ func approvalOf(found *approvals.Approval) policy.Approval {
 	if found == nil {
 		return policy.NoApproval
 	}
-	switch found.Scope {
-	case approvals.Once:
-		return policy.ApprovedOnce
-	case approvals.Session:
-		return policy.ApprovedSession
-	case approvals.Always:
-		return policy.ApprovedAlways
-	}
-	return policy.NoApproval
+	return policy.Approval(found.Scope)
 }
 
 // remember stores an answer that is valid for more than one run.
 func (h *Host) remember(ctx context.Context, r *ApprovalRequest, answer policy.Approval) error {
-	scope := approvals.Always
-	switch answer {
-	case policy.ApprovedSession:
-		scope = approvals.Session
-	case policy.ApprovedAlways:
-	default:
+	if answer != policy.ApprovedSession && answer != policy.ApprovedAlways {
 		return nil
 	}
-	return h.approve(ctx, r, scope)
+	return h.approve(ctx, r, approvals.Scope(answer))
 }
 
 func (h *Host) approve(ctx context.Context, r *ApprovalRequest, scope approvals.Scope) error {

@@ -148,20 +148,13 @@ func approval(f Facts, why, hint string) Decision {
 	case ModeAlways:
 		return Decision{Outcome: Unsandboxed, Rule: RuleModeAlways, Reason: why}
 	}
-	var rule Rule
 	switch f.Approval {
 	case NoApproval:
 		return Decision{Rule: RuleApprovalNeeded, Reason: why, Hint: hint, Ask: true}
-	case ApprovedOnce:
-		rule = RuleApprovedOnce
-	case ApprovedSession:
-		rule = RuleApprovedSession
-	case ApprovedAlways:
-		rule = RuleApprovedAlways
-	default:
-		return deny(RuleApprovalRefused, why+", and to run without a sandbox was not approved", hint)
+	case ApprovedOnce, ApprovedSession, ApprovedAlways:
+		return Decision{Outcome: Unsandboxed, Rule: Rule("approved-" + f.Approval), Reason: why}
 	}
-	return Decision{Outcome: Unsandboxed, Rule: rule, Reason: why}
+	return deny(RuleApprovalRefused, why+", and to run without a sandbox was not approved", hint)
 }
 
 // exposure lists what a command gains if it runs unsandboxed.

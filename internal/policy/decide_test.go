@@ -18,7 +18,7 @@ func everyFacts(f func(full, bare Facts)) int {
 	for state := EngineUnknown - 1; state <= EngineUnconfined+1; state++ {
 		for _, fallback := range []Fallback{FallbackDefault, FallbackDeny, FallbackApprove, "maybe"} {
 			for mode := ModeAsk - 1; mode <= ModeDeny+1; mode++ {
-				for approval := NoApproval - 1; approval <= ApprovedAlways+1; approval++ {
+				for _, approval := range []Approval{NoApproval, Refused, ApprovedOnce, ApprovedSession, ApprovedAlways, "approved", "Always"} {
 					for bits := range 1 << 5 {
 						bit := func(n int) bool { return bits&(1<<n) != 0 }
 						bare := Facts{Engine: "bwrap", EngineNamed: bit(0), State: state, Fallback: fallback, Mode: mode, Approval: approval,

@@ -99,13 +99,14 @@ const (
 	FallbackApprove Fallback = "approve" // the command runs unsandboxed, if approved
 )
 
-// Approval is a person's decision about one command.
-type Approval int
+// Approval is a person's decision about one command. An unknown value refuses. An approval is called
+// as the scope by which package approvals stores it.
+type Approval string
 
 const (
-	NoApproval      Approval = iota // nobody was asked yet
-	Refused                         // the answer was no
-	ApprovedOnce                    // this time
-	ApprovedSession                 // for as long as the session's approvals are valid
-	ApprovedAlways
+	NoApproval      Approval = ""        // nobody was asked yet
+	Refused         Approval = "refused" // the answer was no
+	ApprovedOnce    Approval = "once"    // this time
+	ApprovedSession Approval = "session" // for as long as the session's approvals are valid
+	ApprovedAlways  Approval = "always"
 )
