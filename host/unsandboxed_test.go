@@ -19,7 +19,7 @@ import (
 func TestApprover(t *testing.T) {
 	t.Parallel()
 	for answer, runs := range map[policy.Approval]bool{
-		policy.NoApproval: false, policy.Refused: false, policy.ApprovedOnce: true, policy.ApprovedSession: true, policy.ApprovedAlways: true, "Once": false, -1: false,
+		policy.NoApproval: false, policy.Refused: false, policy.ApprovedOnce: true, policy.ApprovedSession: true, policy.ApprovedAlways: true, "Once": false,
 	} {
 		var asked []host.ApprovalRequest
 		s := stubs{platform: brokenStub(), noop: noopStub()}
