@@ -30,15 +30,7 @@ func (f *File) locate(sandbox, attribute string) (at hcl.Range, attr *hcl.Attrib
 		return hcl.Range{}, nil, false
 	}
 	steps := splitAttribute(attribute)
-	if len(steps) > 0 && slices.Contains([]string{"workspace", "approvals", "audit", "mcp"}, steps[0]) && f.body != nil {
-		for _, block := range f.body.Blocks {
-			if block.Type == steps[0] {
-				at, attr = locateIn(block.Body, block.DefRange(), steps[1:])
-				return at, attr, true
-			}
-		}
-	}
-	if len(steps) > 0 && steps[0] == "default_sandbox" && f.body != nil {
+	if len(steps) > 0 && slices.Contains([]string{"default_sandbox", "workspace", "approvals", "audit", "mcp"}, steps[0]) && f.body != nil {
 		at, attr = locateIn(f.body, b.header, steps)
 		return at, attr, true
 	}

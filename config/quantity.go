@@ -72,37 +72,26 @@ func (d *decoder) size(it item) (uint64, bool) {
 	return v, true
 }
 
+// units are those of sizes, by the power of two.
+var units = map[string]uint{"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
+
 func parseSize(s string) (uint64, string) {
 	digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
 	number, unit := s[:digits], s[digits:]
-	var shift uint
-	switch unit {
-	case "B":
-	case "KiB":
-		shift = 10
-	case "MiB":
-		shift = 20
-	case "GiB":
-		shift = 30
-	case "TiB":
-		shift = 40
-	case "":
-		return 0, "has no unit"
-	default:
-		if number == "" {
-			return 0, "is not a size"
-		}
-		return 0, "has an unknown unit (there are B, KiB, MiB, GiB and TiB)"
-	}
-	if number == "" {
-		return 0, "has no number"
-	}
+	shift, known := units[unit]
 	v, err := strconv.ParseUint(number, 10, 64)
-	// Limits pass through interfaces with signed sizes.
-	if err != nil || v > math.MaxInt64>>shift {
+	switch {
+	case unit == "":
+		return 0, "has no unit"
+	case !known && number == "":
+		return 0, "is not a size"
+	case !known:
+		return 0, "has an unknown unit (there are B, KiB, MiB, GiB and TiB)"
+	case number == "":
+		return 0, "has no number"
+	case err != nil || v > math.MaxInt64>>shift: // limits pass through interfaces with signed sizes
 		return 0, "is too large"
-	}
-	if v == 0 {
+	case v == 0:
 		return 0, "is not more than zero"
 	}
 	return v << shift, ""
