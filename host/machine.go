@@ -91,17 +91,13 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 			return fmt.Errorf("workspace.%w", err)
 		}
 	}
-	cache, state := "", h.caller.StateDir()
-	if state != "" {
-		cache = filepath.Join(state, "stubs")
-	}
 	c := facts.Config{
 		Caller: h.caller, Owner: owner, Workspace: ws, Discovered: o.Workspace.Root == "",
 		SessionBases: session.Bases(h.session.Base(), h.caller.LookupEnv, owner.HomeDir()),
-		ReviewBases:  append(review.Bases(state), review.Base(ws.Root())),
+		ReviewBases:  append(review.Bases(h.caller.StateDir()), review.Base(ws.Root())),
 		Credentials:  o.Credentials,
 		Toolchains:   o.Workspace.Toolchains, HideSensitive: o.HideSensitive, Env: o.Workspace.Env,
-		Stubs: stubs.New(cache), CommandsWrite: h.commandsWrite, Logger: h.logger,
+		Stubs: stubs.New(), CommandsWrite: h.commandsWrite, Logger: h.logger,
 	}
 	own := facts.HostPaths{Configs: o.Protected, TrustChecked: o.TrustChecked, EngineDir: o.EngineDir,
 		Engines: append(h.engines.Names(), launch.Separate...), Programs: h.engines.Programs(), Sources: h.engines.Sources()}

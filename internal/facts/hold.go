@@ -30,13 +30,6 @@ func (m *Machine) Hold(ctx context.Context, out *Resolved) (*stubs.Hold, error) 
 		hold.Release()
 		return nil, err
 	}
-	if out.StateInReach {
-		if err := hold.SuspendCache(ctx); err != nil {
-			hold.Release()
-			return nil, view.Invalid("bind_paths", fmt.Sprintf("the state about sandboxes is in a writable directory, and cannot record that a command runs: %v", err),
-				"bind less, or set XDG_STATE_HOME to another directory")
-		}
-	}
 	if len(hold.Unheld) == 0 {
 		return hold, nil
 	}

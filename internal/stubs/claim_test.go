@@ -17,8 +17,8 @@ import (
 )
 
 // two are Registries that know nothing of each other, as those of two users.
-func (s scene) two(t testing.TB, second string) (a, b *Registry) {
-	a, b = New(s.cache), New(second)
+func (s scene) two(t testing.TB) (a, b *Registry) {
+	a, b = New(), New()
 	t.Cleanup(func() {
 		a.Close()
 		b.Close()
@@ -29,36 +29,30 @@ func (s scene) two(t testing.TB, second string) (a, b *Registry) {
 // The last of two removes, whoever has made it, and what lay there before stays.
 func TestSharedByTwo(t *testing.T) {
 	t.Parallel()
-	for _, second := range []string{"/another", ""} {
-		for _, order := range []string{"first", "second"} {
-			t.Run(second+" "+order, func(t *testing.T) {
-				t.Parallel()
-				s := newScene(t)
-				cache := second
-				if cache != "" {
-					cache = s.tree + "/.." + cache
-				}
-				a, b := s.two(t, cache)
-				if err := errors.Join(os.Mkdir(s.tree+"/own", 0o755), os.WriteFile(s.tree+"/own.txt", []byte(".\n"), 0o644)); err != nil {
-					t.Fatal(err)
-				}
-				names := []string{"a/b", "own", "file:own.txt", "file:f", "own/x"}
-				first, last := s.hold(a, names...), b.Hold(context.Background(), s.wanted(names...))
-				more := b.Hold(context.Background(), s.wanted("a/c"))
-				if len(last.Unheld)+len(more.Unheld) > 0 {
-					t.Fatal(last.Unheld, more.Unheld)
-				}
-				if order == "second" {
-					first, last = last, first
-				}
-				first.Release()
-				s.expect(t, "a", "a/b", "a/c", "f", "own", "own/x", "own.txt")
-				more.Release()
-				s.expect(t, "a", "a/b", "f", "own", "own/x", "own.txt")
-				last.Release()
-				s.expect(t, "own", "own.txt")
-			})
-		}
+	for _, order := range []string{"first", "second"} {
+		t.Run(order, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			a, b := s.two(t)
+			if err := errors.Join(os.Mkdir(s.tree+"/own", 0o755), os.WriteFile(s.tree+"/own.txt", []byte(".\n"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			names := []string{"a/b", "own", "file:own.txt", "file:f", "own/x"}
+			first, last := s.hold(a, names...), b.Hold(context.Background(), s.wanted(names...))
+			more := b.Hold(context.Background(), s.wanted("a/c"))
+			if len(last.Unheld)+len(more.Unheld) > 0 {
+				t.Fatal(last.Unheld, more.Unheld)
+			}
+			if order == "second" {
+				first, last = last, first
+			}
+			first.Release()
+			s.expect(t, "a", "a/b", "a/c", "f", "own", "own/x", "own.txt")
+			more.Release()
+			s.expect(t, "a", "a/b", "f", "own", "own/x", "own.txt")
+			last.Release()
+			s.expect(t, "own", "own.txt")
+		})
 	}
 }
 
@@ -67,11 +61,9 @@ func TestSharedByTwo(t *testing.T) {
 func TestLeftToOneWhoIsKilled(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	r := New(s.cache)
+	r := New()
 	h := s.hold(r, "a/b", "file:f")
-	other := s
-	other.cache = s.tree + "/../others"
-	p, err := other.start(t, "a/b", "file:f")
+	p, err := s.start(t, "a/b", "file:f")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +76,7 @@ func TestLeftToOneWhoIsKilled(t *testing.T) {
 	r.Close()
 	p.kill()
 	s.expect(t, "a", "a/b", "f")
-	s.hold(New(s.cache), "a/b", "file:f").Release()
+	s.hold(New(), "a/b", "file:f").Release()
 	s.expect(t)
 }
 
@@ -93,7 +85,7 @@ func TestLeftToOneWhoIsKilled(t *testing.T) {
 func TestReleaseWhileAnotherIsKilled(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	a, b := s.two(t, "")
+	a, b := s.two(t)
 	h := s.hold(b, "d/x")
 	s.hold(a, "d/x")
 	unclaim(a.held[s.tree+"/d"].fd)
@@ -110,7 +102,7 @@ func TestReleaseWhileAnotherIsKilled(t *testing.T) {
 func TestLockedByAnother(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	a, b := s.two(t, "")
+	a, b := s.two(t)
 	names := []string{"x", "y"}
 	h := s.hold(a, names...)
 	defer h.Release()
@@ -144,8 +136,7 @@ func TestTwoUsers(t *testing.T) {
 	const nobody = 65534
 	s := newScene(t)
 	theirs := s
-	theirs.cache = filepath.Dir(s.tree) + "/theirs"
-	if err := errors.Join(os.Mkdir(theirs.cache, 0o700), os.Chown(theirs.cache, nobody, nobody), os.Chown(s.tree, nobody, nobody)); err != nil {
+	if err := os.Chown(s.tree, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
 	for dir := s.tree; dir != "/"; dir = filepath.Dir(dir) {
@@ -159,7 +150,7 @@ func TestTwoUsers(t *testing.T) {
 	theirs.program = copyOfSelf(t, filepath.Dir(s.tree))
 	theirs.user = &syscall.Credential{Uid: nobody, Gid: nobody, NoSetGroups: true}
 	names := []string{"a/b", "file:f", "c"}
-	r := New(s.cache)
+	r := New()
 	defer r.Close()
 	for range 3 {
 		h := s.hold(r, names...)
@@ -211,7 +202,7 @@ func TestManyRegistries(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
-			r := New("")
+			r := New()
 			defer r.Close()
 			for n := range 100 {
 				names := []string{"a/b", "c", "file:f", fmt.Sprintf("own%d/x", n%3)}
@@ -233,28 +224,4 @@ func TestManyRegistries(t *testing.T) {
 	}
 	wg.Wait()
 	s.expect(t)
-}
-
-// In a home directory of somebody else's there is no cache: root, which has a user's by sudo,
-// would leave directories of root's there. Stubs are held all the same.
-func TestNoCacheInTheDirectoryOfAnother(t *testing.T) {
-	t.Parallel()
-	home := "/usr"
-	if os.Getuid() == 0 {
-		home = t.TempDir()
-		if err := os.Chown(home, 54321, 54321); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s := newScene(t)
-	r := New(home + "/.local/state/sbxhost/stubs")
-	defer r.Close()
-	h := s.hold(r, "a/b")
-	h.Release()
-	if len(h.Unheld) > 0 {
-		t.Errorf("not held: %v", h.Unheld)
-	}
-	if _, err := os.Lstat(home + "/.local"); err == nil {
-		t.Error("there is a directory of root's")
-	}
 }

@@ -17,9 +17,6 @@
 // too. The package follows no symlink on the way to a stub, and changes owner or mode only by
 // descriptor.
 //
-// Stubs that nobody needs now are kept in a cache: cache.go says why, and when it is not used. The
-// cache keeps a thousand inodes, and anybody may remove it at any time.
-//
 // # Limits
 //
 // A path is reported as not held if its file system has no locks (some network file systems), if

@@ -27,19 +27,3 @@ func createFile(dir int, name, content string) (fd int, err error) {
 	}
 	return -1, err
 }
-
-// renameNew moves a file or directory to a free name.
-func renameNew(fromDir int, from string, toDir int, to string) error {
-	return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE)
-}
-
-// identity distinguishes a directory from every other one of the machine, also removed ones. It is
-// empty if the file system does not report birth times.
-func identity(dir int) string {
-	const want = unix.STATX_INO | unix.STATX_BTIME
-	var st unix.Statx_t
-	if unix.Statx(dir, "", unix.AT_EMPTY_PATH, want, &st) != nil || st.Mask&want != want {
-		return ""
-	}
-	return fmt.Sprintf("%x.%x.%x.%x.%x", st.Dev_major, st.Dev_minor, st.Ino, st.Btime.Sec, st.Btime.Nsec)
-}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"time"
 
@@ -42,11 +41,9 @@ func (m *held) liesAt(dir int, name string) bool {
 // system keeps. A directory's modification time is no mark, because each stub that comes and goes
 // in it changes it.
 const (
-	markMode = unix.S_ISVTX | plainMode
+	markMode = unix.S_ISVTX | 0o755
 	markTime = 0x0b5b0517
-
-	plainMode = 0o755
-	fileMode  = 0o644
+	fileMode = 0o644
 )
 
 // marked reports whether a file or directory looks like a stub. A file must be unwritten. The umask
@@ -75,12 +72,8 @@ func fresh(st *unix.Stat_t) bool {
 		time.Since(time.Unix(int64(st.Ctim.Sec), int64(st.Ctim.Nsec))).Abs() < time.Minute
 }
 
-// create makes a stub in its directory, or takes one from the cache, and claims it. The error is
-// EEXIST if somebody was faster.
-func create(ctx context.Context, s Stub, dir int, c *cache) (*held, error) {
-	if one, err := c.take(s, dir); err == nil || err == unix.EEXIST {
-		return one, err
-	}
+// create makes a stub in its directory, and claims it. The error is EEXIST if somebody was faster.
+func create(ctx context.Context, s Stub, dir int) (*held, error) {
 	if s.File {
 		fd, err := createFile(dir, filepath.Base(s.Path), s.Content)
 		if err != nil {
@@ -119,7 +112,7 @@ func finish(dir, fd int, kind uint32) {
 	if unix.Fstat(fd, &st) != nil || uint32(st.Mode)&unix.S_IFMT != kind || int(st.Uid) != os.Geteuid() || kind == unix.S_IFDIR && !emptyDir(fd) {
 		return // somebody replaced it, or owners mean nothing there
 	}
-	if unix.Fstat(dir, &parent) == nil && givenAway(&parent) {
+	if unix.Fstat(dir, &parent) == nil && os.Geteuid() == 0 && parent.Uid != 0 {
 		unix.Fchown(fd, int(parent.Uid), int(parent.Gid))
 	}
 	if kind == unix.S_IFDIR {
@@ -155,20 +148,6 @@ func createNamed(dir int, name, content string) (fd int, err error) {
 		return -1, err
 	}
 	return fd, nil
-}
-
-// givenAway reports whether a new file in a directory must belong to the directory's owner.
-func givenAway(parent *unix.Stat_t) bool { return os.Geteuid() == 0 && parent.Uid != 0 }
-
-// ownedAs reports whether a file has the owner that a new file in parent has.
-func ownedAs(st, parent *unix.Stat_t) bool {
-	switch {
-	case givenAway(parent):
-		return st.Uid == parent.Uid && st.Gid == parent.Gid
-	case parent.Mode&unix.S_ISGID != 0, runtime.GOOS == "darwin":
-		return int(st.Uid) == os.Geteuid() && st.Gid == parent.Gid
-	}
-	return int(st.Uid) == os.Geteuid() && int(st.Gid) == os.Getegid()
 }
 
 func emptyDir(fd int) bool {
@@ -283,10 +262,9 @@ func openAt(dir int, name string) (int, error) {
 	return hostpath.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 }
 
-// remove gives up the claim, and removes the stub or puts it into the cache, if nobody else has a
-// claim and it is still a stub. It returns false and keeps the claim if a shortage of descriptors
-// or memory stops the check.
-func (m *held) remove(c *cache) bool {
+// remove gives up the claim, and removes the stub if nobody else has a claim and it is still a stub.
+// It returns false and keeps the claim if a shortage of descriptors or memory stops the check.
+func (m *held) remove() bool {
 	dir, err := openDir(filepath.Dir(m.Path))
 	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
 		return false
@@ -305,7 +283,7 @@ func (m *held) remove(c *cache) bool {
 		return true
 	}
 	name := filepath.Base(m.Path)
-	if c.put(m, dir) || !m.liesAt(dir, name) { // check last: somebody may have just saved a file there
+	if !m.liesAt(dir, name) { // check last: somebody may have just saved a file there
 		return true
 	}
 	if m.File {

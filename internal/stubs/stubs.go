@@ -10,8 +10,6 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // A Stub is a path to hold: an empty directory, or a file with harmless content.
@@ -23,22 +21,17 @@ type Stub struct {
 
 // A Registry holds stubs for one process. It is safe for concurrent use.
 type Registry struct {
-	dir string // of the cache
-
-	mu     sync.Mutex
-	held   map[string]*held
-	misses int // of the cache, since the last trim
+	mu   sync.Mutex
+	held map[string]*held
 }
 
-// New makes a Registry with the cache dir, an absolute path. The first Hold creates the directory,
-// which must belong to the user alone. Empty means no cache.
-func New(dir string) *Registry { return &Registry{dir: dir, held: map[string]*held{}} }
+// New makes a Registry that holds nothing.
+func New() *Registry { return &Registry{held: map[string]*held{}} }
 
 // A Hold is the set of stubs of one command.
 type Hold struct {
 	registry *Registry
 	paths    []string // its stubs, parents first
-	suspends *cache   // see SuspendCache
 	// Unheld are paths that do not exist and that Hold could not create or claim, with the reason.
 	Unheld map[string]error
 }
@@ -53,12 +46,10 @@ func (r *Registry) Hold(ctx context.Context, wanted []Stub) *Hold {
 	if len(wanted) == 0 {
 		return h
 	}
-	c, _ := r.openCache(hostpath.NoWait(), unix.LOCK_EX)
-	defer c.close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	for _, s := range wanted {
-		if err := r.hold(ctx, h, s, c); err != nil {
+		if err := r.hold(ctx, h, s); err != nil {
 			h.Unheld[s.Path] = err
 			if errors.Is(err, unix.EWOULDBLOCK) {
 				cancel(err) // a command can lock hundreds: wait for one
@@ -110,7 +101,7 @@ const maxContent = 64
 
 // hold adds to h the stub for s, and one for each missing directory above it. The directories come
 // first: a process that removes a stub takes unheld files in it for somebody's work.
-func (r *Registry) hold(ctx context.Context, h *Hold, s Stub, c *cache) error {
+func (r *Registry) hold(ctx context.Context, h *Hold, s Stub) error {
 	var chain []Stub
 	for at := s; at.Path != "/" && !slices.Contains(h.paths, at.Path); at = (Stub{Path: filepath.Dir(at.Path)}) {
 		var st unix.Stat_t
@@ -122,21 +113,21 @@ func (r *Registry) hold(ctx context.Context, h *Hold, s Stub, c *cache) error {
 		chain = append(chain, at)
 	}
 	for _, at := range slices.Backward(chain) {
-		if err := r.holdOne(ctx, h, at, c); err != nil {
+		if err := r.holdOne(ctx, h, at); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Registry) holdOne(ctx context.Context, h *Hold, s Stub, c *cache) (err error) {
+func (r *Registry) holdOne(ctx context.Context, h *Hold, s Stub) (err error) {
 	const often = 100 // others make and remove the same stub, but nobody does so forever
 	for range often {
 		var dir int
 		if dir, err = openDir(filepath.Dir(s.Path)); err != nil {
 			return err
 		}
-		err = r.tryOne(ctx, h, s, dir, c)
+		err = r.tryOne(ctx, h, s, dir)
 		unix.Close(dir)
 		if !errors.Is(err, unix.EEXIST) && !errors.Is(err, unix.ENOENT) { // another process was faster
 			return err
@@ -146,13 +137,13 @@ func (r *Registry) holdOne(ctx context.Context, h *Hold, s Stub, c *cache) (err 
 }
 
 // tryOne claims or creates the stub s in its directory, and adds it to h.
-func (r *Registry) tryOne(ctx context.Context, h *Hold, s Stub, dir int, c *cache) error {
+func (r *Registry) tryOne(ctx context.Context, h *Hold, s Stub, dir int) error {
 	var st unix.Stat_t
 	err := unix.Fstatat(dir, filepath.Base(s.Path), &st, unix.AT_SYMLINK_NOFOLLOW)
 	var one *held
 	switch mine := r.held[s.Path]; {
 	case err == unix.ENOENT:
-		one, err = create(ctx, s, dir, c)
+		one, err = create(ctx, s, dir)
 	case err != nil:
 	case mine != nil && mine.is(&st):
 		mine.holds++
@@ -186,14 +177,12 @@ func (r *Registry) add(h *Hold, one *held) {
 // Release gives up the stubs of Hold, and removes those that nobody else holds. A second call, or
 // one of nil, does nothing.
 func (h *Hold) Release() {
-	if h == nil || len(h.paths) == 0 && h.suspends == nil {
+	if h == nil || len(h.paths) == 0 {
 		return
 	}
 	r := h.registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h.suspends.close()
-	h.suspends = nil
 	var last []string
 	for _, p := range h.paths {
 		if mine := r.held[p]; mine != nil {
@@ -203,23 +192,18 @@ func (h *Hold) Release() {
 		}
 	}
 	h.paths = nil
-	if len(last) > 0 {
-		r.remove(last)
-	}
+	r.remove(last)
 }
 
 // remove removes the stubs that nobody in this process holds. A stub that it cannot check, because
 // of a shortage of descriptors, stays claimed.
 func (r *Registry) remove(list []string) {
 	slices.SortFunc(list, func(a, b string) int { return strings.Compare(b, a) }) // deeper ones first
-	c, _ := r.openCache(hostpath.NoWait(), unix.LOCK_EX)
-	defer c.close()
 	for _, p := range list {
-		if r.held[p].remove(c) {
+		if r.held[p].remove() {
 			delete(r.held, p)
 		}
 	}
-	c.trim()
 }
 
 // Close gives up all remaining stubs. Those that it cannot remove stay for the next process that

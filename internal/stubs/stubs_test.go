@@ -18,14 +18,14 @@ import (
 // TestMain serves as the other process of the tests: it holds the stubs that
 // its arguments name until its standard input ends.
 func TestMain(m *testing.M) {
-	if cache := os.Getenv("STUBS_TEST_CACHE"); cache != "" {
-		os.Exit(holder(cache, os.Args[1:]))
+	if os.Getenv("STUBS_TEST_HOLDER") != "" {
+		os.Exit(holder(os.Args[1:]))
 	}
 	os.Exit(m.Run())
 }
 
-func holder(cache string, paths []string) int {
-	r := New(cache)
+func holder(paths []string) int {
+	r := New()
 	h := r.Hold(context.Background(), wanted(paths...))
 	for _, p := range paths {
 		if _, err := os.Lstat(strings.TrimPrefix(p, "file:")); err != nil {
@@ -55,9 +55,9 @@ func wanted(paths ...string) []Stub {
 }
 
 type scene struct {
-	tree, cache string
-	program     string              // of other processes; empty means this one's
-	user        *syscall.Credential // nil means this user
+	tree    string
+	program string              // of other processes; empty means this one's
+	user    *syscall.Credential // nil means this user
 }
 
 func newScene(t testing.TB) scene {
@@ -66,7 +66,7 @@ func newScene(t testing.TB) scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := scene{tree: dir + "/tree", cache: dir + "/state/cache"}
+	s := scene{tree: dir + "/tree"}
 	if err := os.Mkdir(s.tree, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func (s scene) wanted(names ...string) []Stub {
 func TestHold(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	r := New(s.cache)
+	r := New()
 	defer r.Close()
 	if err := os.WriteFile(s.tree+"/there", nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestHold(t *testing.T) {
 func TestClose(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	r, other := New(s.cache), New(s.cache)
+	r, other := New(), New()
 	defer other.Close()
 	h := s.hold(r, "a/b", "c")
 	kept := s.hold(other, "c")
@@ -153,7 +153,7 @@ func TestClose(t *testing.T) {
 func TestHoldLeavesWhatWasPutThere(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	r := New(s.cache)
+	r := New()
 	defer r.Close()
 	h := s.hold(r, "written/in", "file:written.txt", "file:replaced", "swapped", "file:linked")
 	for _, err := range []error{
@@ -176,7 +176,7 @@ func TestHoldLeavesWhatWasPutThere(t *testing.T) {
 func TestHoldFollowsNoLink(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	r := New(s.cache)
+	r := New()
 	defer r.Close()
 	for _, dir := range []string{"/outside", "/real"} {
 		if err := os.Mkdir(s.tree+dir, 0o755); err != nil {
@@ -204,7 +204,7 @@ func TestHoldReportsWhatItCannotMake(t *testing.T) {
 		t.Skip("root can create everywhere")
 	}
 	s := newScene(t)
-	r := New(s.cache)
+	r := New()
 	defer r.Close()
 	if err := os.Mkdir(s.tree+"/closed", 0o555); err != nil {
 		t.Fatal(err)
@@ -241,7 +241,7 @@ func (s scene) start(t testing.TB, names ...string) (*process, error) {
 	}
 	cmd := exec.Command(exe, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.user}
-	cmd.Env = append(os.Environ(), "STUBS_TEST_CACHE="+s.cache)
+	cmd.Env = append(os.Environ(), "STUBS_TEST_HOLDER=1")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -278,7 +278,7 @@ func TestSharedBetweenProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := New(s.cache)
+	r := New()
 	defer r.Close()
 	h := s.hold(r, "a/b", "a/c", "file:f")
 	if err := p.end(); err != nil {
@@ -297,28 +297,22 @@ func TestSharedBetweenProcesses(t *testing.T) {
 	s.expect(t)
 }
 
-// What a killed process has left the next one takes over that needs the same path, whatever
-// caches the two have.
+// What a killed process has left the next one takes over that needs the same path.
 func TestKilledProcessIsCleanedUpAfter(t *testing.T) {
 	t.Parallel()
-	for _, cache := range []string{"", "its own", "the same"} {
-		t.Run(cache, func(t *testing.T) {
-			t.Parallel()
-			s := newScene(t)
-			p, err := s.start(t, "a/b", "c", "file:f")
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.kill()
-			s.expect(t, "a", "a/b", "c", "f")
-			r := New(map[string]string{"": "", "its own": s.tree + "/../own", "the same": s.cache}[cache])
-			defer r.Close()
-			s.hold(r, "c", "file:f").Release()
-			s.expect(t, "a", "a/b")
-			s.hold(r, "a/b").Release()
-			s.expect(t)
-		})
+	s := newScene(t)
+	p, err := s.start(t, "a/b", "c", "file:f")
+	if err != nil {
+		t.Fatal(err)
 	}
+	p.kill()
+	s.expect(t, "a", "a/b", "c", "f")
+	r := New()
+	defer r.Close()
+	s.hold(r, "c", "file:f").Release()
+	s.expect(t, "a", "a/b")
+	s.hold(r, "a/b").Release()
+	s.expect(t)
 }
 
 // A process can be killed before a directory has the mode that it is to have in the end: the
@@ -326,7 +320,7 @@ func TestKilledProcessIsCleanedUpAfter(t *testing.T) {
 func TestUnfinishedDirectories(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	r := New(s.cache)
+	r := New()
 	defer r.Close()
 	modes := map[string]uint32{"private": 0o1700, "inherited": 0o3755}
 	for name, mode := range modes {
@@ -343,7 +337,7 @@ func TestStickyDirectories(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []uint32{0o1777, 0o1770, 0o1775, 0o3775, 0o1700, 0o1755} {
 		s := newScene(t)
-		r := New(s.cache)
+		r := New()
 		dir := s.tree + "/d"
 		err := os.Mkdir(dir, 0o755)
 		if mode&0o022 == 0 { // an empty one could be a stub
@@ -365,7 +359,7 @@ func TestStickyDirectories(t *testing.T) {
 func TestOtherKind(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	a, b := s.two(t, "")
+	a, b := s.two(t)
 	first, second := s.hold(a, "k"), s.hold(b, "file:k")
 	first.Release()
 	s.expect(t, "k")
@@ -381,7 +375,7 @@ func TestFreshProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := New(s.cache)
+	r := New()
 	defer r.Close()
 	defer s.hold(r, "file:hook").Release()
 	if err := exec.Command(s.tree + "/hook").Run(); err != nil {
@@ -422,7 +416,7 @@ func TestFiftyProcesses(t *testing.T) {
 	for i := range 7 {
 		names = append(names, fmt.Sprintf("own%d/x", i))
 	}
-	s.hold(New(s.cache), names...).Release()
+	s.hold(New(), names...).Release()
 	s.expect(t)
 }
 
@@ -430,7 +424,7 @@ func TestFiftyProcesses(t *testing.T) {
 func TestManyHoldsInOneProcess(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	r := New(s.cache)
+	r := New()
 	defer r.Close()
 	forever := s.hold(r, "always")
 	var wg sync.WaitGroup
@@ -466,7 +460,7 @@ func TestFewDescriptors(t *testing.T) {
 	refused := 0
 	for spare := range 16 {
 		s := newScene(t)
-		r := New(s.cache)
+		r := New()
 		free, err := syscall.Dup(0)
 		if err != nil {
 			t.Fatal(err)

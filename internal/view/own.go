@@ -39,7 +39,6 @@ func (v *View) hostProtections() (list []protection) {
 				continue
 			}
 			p.hold = &Hold{}
-			v.StateInReach = v.StateInReach || o.Kind == OwnState
 		case OwnPlace, OwnCommand:
 			if way.Err == nil && (o.Kind == OwnPlace || inPart) {
 				list = append(list, v.placeProtections(&o, way.End)...)

@@ -59,9 +59,6 @@ type View struct {
 	Shared bool
 	// Settings are the user's settings for git in the workspace.
 	Settings workspace.Settings
-	// StateInReach says that the host's state is in a writable directory, where only an entry hides
-	// it from commands.
-	StateInReach bool
 	// Loose are the paths whose protection is weaker than it should be, as notes say.
 	Loose []Loose
 	// GuardedRepositories are the work trees of repositories in which commands cannot change what
