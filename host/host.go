@@ -178,9 +178,6 @@ func (h *Host) EngineNames() []string { return h.engines.Names() }
 // this program; "" if they are missing.
 func (h *Host) SeparateEngines() map[string]string { return h.engines.SeparatePrograms() }
 
-// EngineFile finds the executable of an engine. It neither reads nor starts it.
-func (h *Host) EngineFile(name string) (launch.File, error) { return h.engines.File(name) }
-
 // EngineCommand returns the command line for an engine's process, for tools that start one
 // themselves with dial.Launch; see launch.Engines.Command.
 func (h *Host) EngineCommand(name string) (cmd *exec.Cmd, release func(), err error) {

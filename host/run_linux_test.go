@@ -492,7 +492,7 @@ func TestLateDefinitionsAreNotTrustedWithPrograms(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	must(t, in(dir))
-	if _, err := h.EngineFile("x"); err == nil || !strings.Contains(err.Error(), "what is bound writable") {
+	if _, _, err := h.EngineCommand("x"); err == nil || !strings.Contains(err.Error(), "what is bound writable") {
 		t.Errorf("got %v", err)
 	}
 }

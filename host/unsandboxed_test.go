@@ -243,7 +243,7 @@ func TestFallbackWithoutNoop(t *testing.T) {
 	var asked []host.ApprovalRequest
 	s := stubs{platform: brokenStub()}
 	h := s.host(t, host.Definition{}, func(o *host.Options) { o.Approver = answering(policy.ApprovedAlways, &asked) })
-	const want = `sandbox "a": no namespaces; repair it; and this program has no engine that runs commands without a sandbox`
+	const want = `sandbox "a": no namespaces; repair it; nor can it run without a sandbox: sandbox "a": this program has no engine that runs commands without a sandbox`
 	if err := h.Command(t.Context(), "", "true").Run(); !errors.Is(err, shared.ErrUnavailable) || len(asked) > 0 || err.Error() != want {
 		t.Errorf("%v, asked %d times", err, len(asked))
 	}

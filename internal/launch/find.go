@@ -186,37 +186,6 @@ func (s *Engines) SeparatePrograms() map[string]string {
 	return found
 }
 
-// File is the executable of an engine.
-type File struct {
-	Name string
-	// Path is absolute and resolved. Empty for an engine that this program serves itself, or that
-	// is injected.
-	Path string
-	// Declared says that an engine block, or Options.Declared, names it.
-	Declared bool
-	// Pinned is the checksum that it must have on this platform, in lower case hexadecimal; empty
-	// permits any.
-	Pinned string
-}
-
-// File finds the executable of an engine. It neither reads nor starts it.
-func (s *Engines) File(name string) (File, error) {
-	name = s.Resolve(name)
-	file := File{Name: name}
-	if s.Injected(name) {
-		return file, nil
-	}
-	p, err := s.find(name)
-	if err != nil {
-		return file, err
-	}
-	file.Declared, file.Pinned = p.declared, p.sha256
-	if !p.self {
-		file.Path = p.file.Path()
-	}
-	return file, nil
-}
-
 // Command returns the command line for an engine's process, for tools that start one themselves
 // with dial.Launch. It checks the program as for a start. Call release afterwards: with a pinned
 // checksum, it executes the verified file.
@@ -309,7 +278,7 @@ func (s *Engines) find(name string) (program, error) {
 		if err != nil {
 			return program{}, &Error{Engine: name, Source: "built in", Err: err}
 		}
-		return program{name: name, file: self, self: true, source: "built in", env: append(env, builtinEnvVar+"="+name)}, nil
+		return program{name: name, file: self, source: "built in", env: append(env, builtinEnvVar+"="+name)}, nil
 	}
 	if slices.Contains(Separate, name) {
 		return program{}, &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine",
@@ -331,7 +300,7 @@ func (s *Engines) declared(name string, declared Source) (program, error) {
 	if err != nil {
 		return program{}, &Error{Engine: name, Source: path, Err: err}
 	}
-	p := program{name: name, file: file, source: path, declared: true, separatelyInstalled: true, env: s.pickEnv(append(slices.Clip(declared.Env), logEnv))}
+	p := program{name: name, file: file, source: path, declared: true, env: s.pickEnv(append(slices.Clip(declared.Env), logEnv))}
 	if len(declared.SHA256) > 0 {
 		p.pinned, p.sha256 = true, strings.ToLower(declared.SHA256[Platform()])
 	}

@@ -21,16 +21,13 @@ type Program struct {
 
 // program is an engine's executable and how to start it.
 type program struct {
-	name   string
-	file   *hostpath.Program
-	source string // for people: "built in", the path
-	// declared says that the user chose it instead of a built-in one.
-	declared            bool
-	self                bool     // this program itself, re-executed
-	separatelyInstalled bool     // not installed with this program
-	pinned              bool     // checksums are declared, perhaps not for this platform
-	sha256              string   // the checksum that the executable must have; empty permits any
-	env                 []string // "name=value": all that the process gets of the host's environment
+	name     string
+	file     *hostpath.Program
+	source   string   // for people: "built in", the path
+	declared bool     // not installed with this program
+	pinned   bool     // checksums are declared, perhaps not for this platform
+	sha256   string   // the checksum that the executable must have; empty permits any
+	env      []string // "name=value": all that the process gets of the host's environment
 }
 
 // failed wraps an error of the program, unless it is one of the definition.
@@ -77,7 +74,7 @@ func (p *program) command() (cmd *exec.Cmd, release func(), err error) {
 // recorded is the program for reports; nil for one that was installed with this one, and has its
 // version.
 func (p *program) recorded() *Program {
-	if !p.separatelyInstalled {
+	if !p.declared {
 		return nil
 	}
 	r := &Program{Name: p.name, Path: p.file.Path(), SHA256: p.sha256}

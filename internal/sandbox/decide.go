@@ -191,14 +191,10 @@ func (p *Pool) Unconfined(ctx context.Context, t Target, cause error) (*Open, er
 	if e, ok := errors.AsType[*Error](cause); ok {
 		cause = e.Err
 	}
-	if _, err := p.Engines.File(unconfinedEngine); errors.Is(err, shared.ErrUnusable) {
-		err = errors.New("this program has no engine that runs commands without a sandbox")
-		if cause != nil {
-			err = fmt.Errorf("%w; and %w", cause, err)
-		}
-		return nil, &Error{Sandbox: t.Name, Err: err}
-	}
 	opened, err := p.Get(ctx, t, Route{Engine: unconfinedEngine, Unconfined: true})
+	if errors.Is(err, shared.ErrUnusable) {
+		err = &Error{Sandbox: t.Name, Err: errors.New("this program has no engine that runs commands without a sandbox")}
+	}
 	if err == nil || cause == nil {
 		return opened, err
 	}
