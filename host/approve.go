@@ -58,8 +58,6 @@ type Decision = policy.Decision
 //		Command string `json:"command"`
 //		PID     int    `json:"pid"` // of the host
 //		UID     int    `json:"uid"`
-//		// TraceParent is the W3C trace context that the command was given.
-//		TraceParent string `json:"trace_parent,omitempty"`
 //
 //		Sandbox   string   `json:"sandbox"`
 //		Engine    string   `json:"engine"`                   // as it calls itself

@@ -29,7 +29,6 @@ func (c *Cmd) record(event audit.Event) audit.Record {
 	}
 	report := c.Report()
 	r := c.host.record(event, c.auditID, report.Sandbox, report.Engine)
-	r.TraceParent = c.TraceParent
 	r.Program = (*audit.Program)(report.EngineProgram)
 	return r
 }

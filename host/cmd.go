@@ -41,9 +41,6 @@ type Cmd struct {
 	// Env adds variables for this command to those of its definition: "name=value", or "name" for
 	// the caller's value.
 	Env []string
-	// TraceParent and TraceState set the variables TRACEPARENT and TRACESTATE (W3C trace context),
-	// if the first is not empty. They differ in each run, so an approval does not cover them.
-	TraceParent, TraceState string
 	// Dir is the working directory: a path of the host in the workspace, relative to its root.
 	// Empty means Options.Dir if that is in the workspace, else the root, with and without a
 	// sandbox.

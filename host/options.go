@@ -59,7 +59,7 @@ type Options struct {
 	AuditLog string
 	// Record, if set, receives each decision before the command runs, and each end before Wait
 	// returns, also without a log. Several goroutines may call it. After an error the command does
-	// not run. A record's Command joins the end to the decision; TraceParent joins both to a trace.
+	// not run. A record's Command joins the end to the decision.
 	Record func(AuditRecord) error
 
 	// Protected are host files that no command may write, even in a writable bind: the

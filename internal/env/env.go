@@ -80,8 +80,6 @@ type Input struct {
 	User        map[string]string // HOME, USER and LOGNAME of another user, "" for unknown; or nil
 	Home        string            // HOME, if it is not the caller's directory; or ""
 	Sandbox     string            // the name of the sandbox; "" without one
-	TraceParent string            // the trace that contains the command, or ""
-	TraceState  string            // the trace's TRACESTATE
 	Credentials []Secret          // of the definition's credential sets
 	Outside     []string          // secrets that no variable may contain
 	Definition  map[string]string // the definition's env
@@ -155,13 +153,6 @@ func Compute(in Input) (entries []string, origins []Var, err error) {
 	if in.Root {
 		// Root's tar gives each file to its owner in the archive, and fails if it cannot.
 		e.set("TAR_OPTIONS", strings.TrimSpace(e.values["TAR_OPTIONS"]+" --no-same-owner"), "commands of root")
-	}
-	if in.TraceParent != "" {
-		delete(e.values, "TRACESTATE") // the caller's belongs to another span
-		e.set("TRACEPARENT", in.TraceParent, "telemetry")
-		if in.TraceState != "" {
-			e.set("TRACESTATE", in.TraceState, "telemetry")
-		}
 	}
 	for _, secret := range in.Credentials {
 		e.set(secret.Name, secret.Value, secret.Origin)
