@@ -3,75 +3,13 @@ package dial
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 )
-
-func TestSweepPrivateDirs(t *testing.T) {
-	t.Parallel()
-	base, err := os.MkdirTemp("/tmp", "sweep") // short: a socket's path has a hundred bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(base) })
-	old := time.Now().Add(-2 * staleAfter)
-	make := func(name string, mode os.FileMode, file string, when time.Time) string {
-		dir := filepath.Join(base, name)
-		if err := os.MkdirAll(filepath.Join(dir, "plugin-dir1"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		switch file {
-		case "":
-		case "socket":
-			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "plugin-dir1", "plugin1"), Net: "unix"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.SetUnlinkOnClose(false)
-			l.Close()
-		default:
-			if err := os.WriteFile(filepath.Join(dir, "plugin-dir1", file), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.Chmod(dir, mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(dir, when, when); err != nil {
-			t.Fatal(err)
-		}
-		return dir
-	}
-	gone := []string{make("sbxhost-1", 0o700, "socket", old), make("sbxhost-2", 0o700, "", old)}
-	debugged := make("sbxhost-7", 0o700, "", old)
-	if err := errors.Join(os.WriteFile(debugged+"/socket", nil, 0o600), os.Chtimes(debugged, old, old)); err != nil {
-		t.Fatal(err)
-	}
-	stays := []string{
-		debugged, // an engine that was started with -debug
-		make("sbxhost-3", 0o700, "socket", time.Now()), // a host that is just starting an engine
-		make("sbxhost-4", 0o755, "", old),              // not made by a host
-		make("sbxhost-5", 0o700, "notes", old),         // holds what no host puts there
-		make("other-1", 0o700, "socket", old),
-	}
-	sweepPrivateDirs([]string{base, filepath.Join(base, "missing")})
-	for _, dir := range gone {
-		if _, err := os.Stat(dir); err == nil {
-			t.Errorf("%s is still there", filepath.Base(dir))
-		}
-	}
-	for _, dir := range stays {
-		if _, err := os.Stat(dir); err != nil {
-			t.Errorf("%s is gone", filepath.Base(dir))
-		}
-	}
-}
 
 // Who gives an engine up before its process is there does not wait for one that
 // hangs.

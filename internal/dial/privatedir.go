@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
@@ -26,12 +23,8 @@ const socketName = "/" + wire.TempDirPrefix + "4294967295/plugin-dir4294967295/p
 // privateDir makes a directory that only this user can enter, for sockets without credentials, in
 // the first usable one of some directories, or /tmp.
 func privateDir(bases []string) (dir string, err error) {
-	bases = append(slices.Clip(bases), "/tmp")
-	if rand.N(sweepOneIn) == 0 {
-		go sweepPrivateDirs(bases)
-	}
 	var errs []error
-	for _, base := range bases {
+	for _, base := range append(slices.Clip(bases), "/tmp") {
 		if len(base)+len(socketName) < maxSocketPath {
 			dir, err := os.MkdirTemp(base, wire.TempDirPrefix)
 			if err == nil {
@@ -41,44 +34,6 @@ func privateDir(bases []string) (dir string, err error) {
 		}
 	}
 	return "", fmt.Errorf("private directory for the engine's socket: %w; set TMPDIR to a directory that you can write to", errors.Join(errs...))
-}
-
-// staleAfter is far longer than a host or an engine needs such a directory.
-const staleAfter = time.Hour
-
-// sweepOneIn is the number of starts for one sweep: it reads all of /tmp, and there is hardly ever
-// anything to remove.
-const sweepOneIn = 50
-
-// sweepPrivateDirs removes what hosts and engines left that were killed at that moment: only
-// directories with sockets. Everything else with such a name stays.
-func sweepPrivateDirs(bases []string) {
-	for _, base := range bases {
-		dirs, _ := filepath.Glob(filepath.Join(base, wire.TempDirPrefix+"*"))
-		for _, dir := range dirs {
-			info, err := os.Lstat(dir)
-			if err != nil || !info.IsDir() || !OwnedPrivately(info) || time.Since(info.ModTime()) < staleAfter {
-				continue
-			}
-			nested, _ := os.ReadDir(dir)
-			for _, n := range nested {
-				if n.IsDir() {
-					removeSockets(filepath.Join(dir, n.Name()))
-				}
-			}
-			syscall.Rmdir(dir)
-		}
-	}
-}
-
-func removeSockets(dir string) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		if e.Type() == fs.ModeSocket {
-			os.Remove(filepath.Join(dir, e.Name()))
-		}
-	}
-	syscall.Rmdir(dir)
 }
 
 // OwnedPrivately reports whether a file is this user's, and nobody else can enter it.

@@ -47,8 +47,7 @@ const ProcessorsEnv = "GOMAXPROCS"
 // and ends. It only affects speed.
 const OnceEnv = "SBXHOST_ENGINE_ONCE"
 
-// TempDirPrefix begins the name of a private directory for sockets. A host removes such a directory
-// after an hour.
+// TempDirPrefix begins the name of a private directory for sockets.
 const TempDirPrefix = "sbxhost-"
 
 // MaxMessage is the largest message, in bytes: a command with a long script, or a Spec with a long

@@ -28,8 +28,7 @@ type meeting struct {
 	listener *net.UnixListener
 }
 
-// NewMeeting opens the socket. If the engine is killed, hosts sweep it: a directory with their
-// prefix and a socket in it.
+// NewMeeting opens the socket. A killed engine leaves it.
 func NewMeeting(getenv func(string) string) (_ *meeting, err error) {
 	var bases []string
 	for _, dir := range []string{getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"} {
