@@ -5,10 +5,8 @@ package dial
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
-	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
@@ -34,10 +32,4 @@ func privateDir(bases []string) (dir string, err error) {
 		}
 	}
 	return "", fmt.Errorf("private directory for the engine's socket: %w; set TMPDIR to a directory that you can write to", errors.Join(errs...))
-}
-
-// OwnedPrivately reports whether a file is this user's, and nobody else can enter it.
-func OwnedPrivately(info fs.FileInfo) bool {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(st.Uid) == os.Getuid() && info.Mode().Perm()&0o077 == 0
 }

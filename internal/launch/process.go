@@ -5,12 +5,12 @@ package launch
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/internal/dial"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // launch starts an engine and connects to it. Every error is an *Error.
@@ -41,7 +41,7 @@ func (s *Engines) socketDirs() (dirs []string) {
 		}
 		if name == "TMPDIR" {
 			dirs = append(dirs, dir)
-		} else if info, err := os.Stat(dir); err == nil && info.IsDir() && dial.OwnedPrivately(info) {
+		} else if hostpath.CheckPrivate(dir) == nil {
 			dirs = slices.Insert(dirs, 0, dir)
 		}
 	}
