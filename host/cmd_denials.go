@@ -62,7 +62,6 @@ func (c *Cmd) failure(opened *sandbox.Open, command shared.Command, origins []En
 	}
 	return &denial.Failure{
 		Sandbox: opened.Name, Spec: &opened.Resolved.Spec, Command: command,
-		Root: os.Geteuid() == 0 && (opened.Resolved.Spec.User == nil || opened.Resolved.Spec.User.UID == 0),
 		Option: func(name string) bool {
 			var set map[string]any
 			_ = json.Unmarshal(opened.Resolved.Spec.Options, &set) // its engine has read it

@@ -63,7 +63,6 @@ type Failure struct {
 	Spec     *shared.Spec
 	Command  shared.Command
 	NotFound bool // the command was not found
-	Root     bool // outside of a sandbox, the command would run as root
 	// Succeeded says that the command did not fail: it was traced, or LeavesFiles is true of it.
 	Succeeded bool
 	Stderr    []byte // the beginning and the end of its standard error

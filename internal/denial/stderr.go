@@ -26,6 +26,7 @@ const (
 	absent      cause = iota // there is no such file
 	unwritable               // it cannot be written, renamed or removed
 	refused                  // no permission
+	privileged               // no privilege
 	taken                    // something is there already
 	full                     // no space
 	unresolved               // a name without an address
@@ -46,7 +47,8 @@ var phrases = map[cause][]string{
 		"can't open", "could not open", "no rule to make target", "is the docker daemon running", "could not connect", "couldn't connect", "failed to connect",
 		"can only add regular files", "does not appear to be a git repository"},
 	unwritable:  {"read-only file system", "EROFS", "resource busy", "EBUSY", "cross-device link", "EXDEV"},
-	refused:     {"permission denied", "EACCES", "operation not permitted", "EPERM", "not permitted", "must be superuser"},
+	refused:     {"permission denied", "EACCES", "operation not permitted", "EPERM", "not permitted"},
+	privileged:  {"not permitted", "EPERM", "superuser", "are you root", "be root", "only root", "mount: ", "set cap_", "sock_raw"},
 	taken:       {"file exists", "EEXIST"},
 	full:        {"no space left on device", "ENOSPC"},
 	unresolved:  {"could not resolve", "couldn't resolve", "name resolution", "failure resolving", "name or service not known", "no such host", "ENOTFOUND", "EAI_AGAIN", "unknownhostexception", "nodename nor servname", "getaddrinfo", "bad address", "nxdomain", "could not reach host", ":53: ", "can't resolve", "no such name", "unable to download data", "temporary error (try again later)", "spurious network error"},
@@ -127,7 +129,7 @@ func (f *Failure) complaints() (list []Denial) {
 		if f.Succeeded {
 			continue
 		}
-		if d := f.ofTool(line); d.Reason != "" {
+		if d := f.ofService(line); d.Reason != "" {
 			list = append(list, d)
 			continue
 		}
@@ -135,6 +137,7 @@ func (f *Failure) complaints() (list []Denial) {
 		if len(found) > 0 && f.printed(line) {
 			continue
 		}
+		before := len(list)
 		for _, c := range found {
 			switch c {
 			case absent, unwritable, refused, taken:
@@ -156,7 +159,11 @@ func (f *Failure) complaints() (list []Denial) {
 					list = append(list, d)
 				}
 				if c == refused {
-					list = append(list, f.ofCall(line), f.copied(line, subjects))
+					list = append(list, f.copied(line, subjects), f.lowPort(line))
+				}
+			case privileged:
+				if !slices.ContainsFunc(list[before:], func(d Denial) bool { return d.Reason != "" }) {
+					list = append(list, f.privileged(line))
 				}
 			case full:
 				list = append(list, f.full(line))
@@ -233,34 +240,26 @@ func (f *Failure) full(line string) Denial {
 	return d
 }
 
-// calls are system calls that a filter refuses, by words in a line.
-var calls = []struct{ word, option, what string }{
-	{"ptrace", "ptrace", "ptrace(2), by which debuggers and tracers work"},
-	{"unshare", "nested_userns", "namespaces of the command's own"},
-	{"namespace", "nested_userns", "namespaces of the command's own"},
-	{"clone(", "nested_userns", "namespaces of the command's own"},
+// privileged is about a call that takes a privilege, and that no path explains.
+func (f *Failure) privileged(line string) Denial {
+	lower := strings.ToLower(line)
+	switch {
+	case strings.Contains(lower, "ptrace"):
+		return f.option("ptrace", "ptrace(2), by which debuggers and tracers work")
+	case strings.Contains(lower, "unshare"), strings.Contains(lower, "namespace"), strings.Contains(lower, "clone("):
+		return f.option("nested_userns", "namespaces of the command's own, the first of which must be one of users")
+	}
+	return Denial{Operation: "call", Reason: "no command in a sandbox has a privilege of root's: it cannot mount, change owners or this machine, make devices or set-id files, or open raw sockets"}
 }
 
-// ofCall is about a refused system call.
-func (f *Failure) ofCall(line string) Denial {
+// lowPort is about a port that takes a privilege to listen on.
+func (f *Failure) lowPort(line string) Denial {
 	lower := strings.ToLower(line)
-	for _, call := range calls {
-		if strings.Contains(lower, call.word) {
-			if call.word == "unshare" && slices.ContainsFunc(f.commands(), withoutUsers) && f.Option(call.option) {
-				return Denial{Operation: "call", Reason: "no command in a sandbox makes a namespace but in one of users that it has made"}
-			}
-			return f.option(call.option, call.what)
-		}
+	listens := strings.Contains(lower, "listen") || strings.Contains(lower, "bind") || bytes.Contains(f.Stderr, []byte("bind("))
+	if !listens || !patterns().lowPort.MatchString(line) && !slices.ContainsFunc(f.commands(), hasLowPort) {
+		return Denial{}
 	}
-	switch program, _, _ := strings.Cut(lower, ":"); {
-	case f.Root && (strings.Contains(privileged, " "+program+" ") || strings.Contains(lower, "unable to set cap_")):
-		return Denial{Operation: "call", Reason: "this takes a privilege of root's, which no command in a sandbox has"}
-	case (program == "chmod" || program == "install") && slices.ContainsFunc(f.commands(), setsID):
-		return Denial{Operation: "call", Reason: "no sandbox lets a command make set-id files"}
-	case (strings.Contains(lower, "listen") || strings.Contains(lower, "bind") || bytes.Contains(f.Stderr, []byte("bind("))) && (patterns().lowPort.MatchString(line) || slices.ContainsFunc(f.commands(), hasLowPort)):
-		return Denial{Operation: "call", Reason: "no command in a sandbox listens on a port below 1024: use another, and publish leads there from a port of this machine"}
-	}
-	return Denial{}
+	return Denial{Operation: "call", Reason: "no command in a sandbox listens on a port below 1024: use another, and publish leads there from a port of this machine"}
 }
 
 func hasLowPort(l line) bool { return patterns().lowPort.MatchString(strings.Join(l.words[1:], " ")) }
@@ -275,31 +274,13 @@ var services = []struct{ words, variable, path string }{
 	{"cannot connect to x server", "DISPLAY", "/tmp/.X11-unix"},
 }
 
-// ofTool is about needs of system tools that no definition allows, by the tools' own words. It
-// makes no proposal for other paths in these words.
-func (f *Failure) ofTool(said string) Denial {
+// ofService is about a socket, by the words of a program that cannot reach it, or about packages of
+// the system: no path that apt names is a remedy.
+func (f *Failure) ofService(said string) Denial {
 	lower := strings.ToLower(said)
-	runs := func(programs ...string) bool {
-		return slices.ContainsFunc(f.commands(), func(l line) bool { return slices.Contains(programs, path.Base(l.words[0])) })
-	}
-	reason := ""
-	switch {
-	case (strings.HasPrefix(lower, "mount: ") || strings.HasPrefix(lower, "umount: ")) && f.Option("nested_userns"):
-		reason = "no command mounts anything in a sandbox"
-	case slices.ContainsFunc(f.commands(), func(l line) bool { return ofMachine(path.Base(l.words[0]), lower) }) && f.Option("nested_userns"):
-		reason = "this is about the machine itself, which no command in a sandbox changes or looks into: do it outside"
-	case strings.HasPrefix(lower, "ping: ") && !f.printed(said) || strings.Contains(lower, "raw socket") || strings.Contains(lower, "sock_raw"):
-		reason = "no sandbox lets a command open raw sockets, as ping does"
-	case (strings.HasPrefix(said, "E: ") || strings.HasPrefix(said, "W: Unable to read /etc/apt/") || strings.HasPrefix(lower, "dpkg: error")) && runs("apt", "apt-get", "dpkg"), runs("dnf", "yum", "apk", "zypper", "pacman") && (strings.Contains(lower, "root") || strings.Contains(lower, "superuser") || strings.Contains(lower, "lock")):
-		if !view.WritableInside(f.Spec, "/usr/bin") {
-			return Denial{Operation: "write", Reason: fmt.Sprintf("packages of the system cannot be installed in sandbox %q: install them outside, or use an image that has them", f.Sandbox)}
-		}
-	case strings.HasPrefix(lower, "bad owner or permissions on "):
-		p := f.absolute("", strings.TrimSpace(said[len("bad owner or permissions on "):]))
-		return Denial{Path: p, Operation: "use", Reason: fmt.Sprintf("%s is another user's, and in sandbox %q all other users look like nobody", hostpath.Quote(p), f.Sandbox)}
-	}
-	if reason != "" {
-		return Denial{Operation: "call", Reason: reason}
+	isApt := func(l line) bool { return strings.HasPrefix(path.Base(l.words[0]), "apt") }
+	if (strings.HasPrefix(said, "E: ") || strings.HasPrefix(said, "W: ")) && slices.ContainsFunc(f.commands(), isApt) && !view.WritableInside(f.Spec, "/usr/bin") {
+		return Denial{Operation: "write", Reason: fmt.Sprintf("packages of the system cannot be installed in sandbox %q: install them outside, or use an image that has them", f.Sandbox)}
 	}
 	for _, s := range services {
 		if !strings.Contains(lower, s.words) {
@@ -318,43 +299,6 @@ func (f *Failure) ofTool(said string) Denial {
 		}
 	}
 	return Denial{}
-}
-
-// privileged are programs that need a right of root which root's commands in a sandbox lack.
-const privileged = " chown chgrp mknod setcap chrt renice ionice "
-
-// withoutUsers reports whether a line is an unshare(1) without a user namespace.
-func withoutUsers(l line) bool {
-	return path.Base(l.words[0]) == "unshare" && !slices.ContainsFunc(l.words[1:], func(word string) bool {
-		return strings.HasPrefix(word, "--user") || strings.HasPrefix(word, "--map") || strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--") && strings.ContainsAny(word, "Urc")
-	})
-}
-
-// machines are programs that change this machine or look into it.
-const machines = " ip tc ifconfig route iptables ip6tables nft sysctl dmesg chroot hostname hostnamectl date hwclock nsenter modprobe insmod swapon useradd userdel usermod groupadd groupdel chpasswd losetup "
-
-// ofMachine reports whether one of them says that it lacks permission.
-func ofMachine(program, said string) bool {
-	refused := strings.Contains(said, "not permitted") || strings.Contains(said, "permission denied") || strings.Contains(said, "be root") || strings.Contains(said, "cannot lock")
-	return refused && strings.Contains(machines, " "+program+" ") && (strings.HasPrefix(said, program) || strings.HasPrefix(said, "rtnetlink"))
-}
-
-// setsID reports whether a line is a chmod or an install that makes a set-id file.
-func setsID(l line) bool {
-	words := l.words
-	if len(words) < 2 || path.Base(words[0]) != "chmod" && path.Base(words[0]) != "install" {
-		return false
-	} else if path.Base(words[0]) == "install" {
-		i := slices.Index(words, "-m")
-		if i < 0 || i+1 == len(words) {
-			return false
-		}
-		words = words[i : i+2]
-	}
-	return slices.ContainsFunc(words[1:], func(mode string) bool {
-		n, err := strconv.ParseUint(mode, 8, 16)
-		return err == nil && n&0o6000 != 0 || err != nil && strings.ContainsAny(mode, "+=") && strings.Contains(mode, "s")
-	})
 }
 
 // unreachable is about a failed connection.
