@@ -197,8 +197,6 @@ var hints = []struct {
 	{needs: "node", script: `node -e 'throw new Error("ENOENT: no such file or directory, open \x27$BASE/other/sock\x27")'`},
 	{needs: "tmux", script: `tmux -S $BASE/other/sock ls`, want: `"$BASE/other/sock" of this machine is not shown in sandbox "s"; see unix_sockets at $AT`},
 	{needs: "ssh-add", script: `SSH_AUTH_SOCK=$BASE/other/sock ssh-add -l`, want: `"$BASE/other/sock" of this machine is not shown in sandbox "s"; see unix_sockets at $AT`},
-	{script: `PATH=$PATH:$BASE/out/bin; ourtool`, want: `"$BASE/out/bin/ourtool" of this machine is not shown in sandbox "s"; to allow it: add "$BASE/out/bin" to bind_paths at $AT`},
-	{needs: "python3", script: `PYTHONPATH=$BASE/out/lib python3 -c 'import ours'`, want: `"$BASE/out/lib" of this machine is not shown in sandbox "s"; to allow it: add "$BASE/out/lib" to bind_paths at $AT`},
 	{needs: "unshare", script: `unshare -n true`, want: `sandbox "s" refuses namespaces of the command's own, the first of which must be one of users; to allow it: config { nested_userns = true } at $AT`},
 	{script: `cp hook /tmp/x && install -m 4755 hook /tmp/y`, want: `no command in a sandbox has a privilege of root's: it cannot mount, change owners or this machine, make devices or set-id files, or open raw sockets`},
 	{script: `cat /etc/shadow`, want: `"/etc/shadow" of this machine is not shown in sandbox "s": it gives credentials`},

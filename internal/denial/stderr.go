@@ -35,7 +35,6 @@ const (
 	exhausted                // no memory
 	descriptors              // no further open file
 	noProgram                // a shell found no such command
-	noModule                 // Python found no such module
 	unset                    // a variable is missing
 )
 
@@ -57,7 +56,6 @@ var phrases = map[cause][]string{
 	exhausted:   {"memoryerror", "out of memory", "cannot allocate memory", "bad_alloc", "ENOMEM", "memory exhausted"},
 	descriptors: {"too many open files", "EMFILE"},
 	noProgram:   {"not found"},
-	noModule:    {"no module named"},
 	unset:       {"not set", "unset", "must be set", "unbound variable", "is required", "missing environment", "undefined"},
 }
 
@@ -71,7 +69,7 @@ const (
 
 // patterns match parts of a line. They are compiled after a command has failed, not at each
 // program's start.
-var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpoint, sought, hostname, lowPort, left, library, loopback, arguments *regexp.Regexp }) {
+var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpoint, sought, hostname, lowPort, left, loopback, arguments *regexp.Regexp }) {
 	p.escapes = regexp.MustCompile("\x1b(\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[@-_])")
 	p.quoted = regexp.MustCompile("'([^']+)'|\"([^\"]+)\"|`([^`']+)[`']|\u2018([^\u2019]+)\u2019|\u201c([^\u201d]+)\u201d")
 	p.variable = regexp.MustCompile(`\b[A-Z][A-Z0-9_]*[A-Z0-9]\b`)
@@ -79,7 +77,6 @@ var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpo
 	p.sought = regexp.MustCompile(`(?:://(?:[^/@\s'"]*@)?|\blookup |\b[Rr]esolv(?:e|ing)(?: host(?:name)?| proxy)?(?: address)?:? ['"\x60\x{2018}]?|getaddrinfo [A-Z_]+ |\bhost=['"]|UnknownHostException: |[Cc]onnect(?:ing)? to (?:host )?|\b[Rr]each host |bad address ['"]|name [Tt]o address ['"]?)([0-9A-Za-z_.-]*[A-Za-z])`)
 	p.hostname = regexp.MustCompile(`\b(?:[0-9A-Za-z_-]+\.)+[0-9a-z-]*[a-z]\b`)
 	p.lowPort = regexp.MustCompile(`(?:^|[\s:=])(\d{1,3}|10[01]\d|102[0-3])(?:[\s/,:]|$)`)
-	p.library = regexp.MustCompile(`cannot find -l([0-9A-Za-z_.+-]+)`)
 	p.arguments = regexp.MustCompile(`["']([0-9A-Za-z_-]+(?:\.[0-9A-Za-z_-]+)+)["'], *([0-9]{1,5})(?:[^0-9.]|$)`)
 	p.loopback = regexp.MustCompile(`(?:localhost|127\.0\.0\.1|\[::1\])["']?(?:[:/]|,? +(?:-[pP] *)?)([0-9]{1,5})(?:[^0-9.]|$)`)
 	p.left = regexp.MustCompile(`(?:error|warning): unable to (?:unlink (?:old )?'(.+)'|create (?:file|symlink) (.+)): `)
@@ -141,9 +138,6 @@ func (f *Failure) complaints() (list []Denial) {
 		for _, c := range found {
 			switch c {
 			case absent, unwritable, refused, taken:
-				if m := patterns().library.FindStringSubmatch(line); m != nil {
-					list = append(list, f.library(m[1]))
-				}
 				subjects := f.subjects(line)
 				for _, p := range subjects {
 					if lookups++; lookups > maxLookup {
@@ -181,9 +175,7 @@ func (f *Failure) complaints() (list []Denial) {
 			case descriptors:
 				list = append(list, f.limit("open_files", f.Spec.Limits.OpenFiles, count))
 			case noProgram:
-				list = append(list, f.programOfText(missingProgram(line)))
-			case noModule:
-				list = append(list, f.module(line))
+				list = append(list, f.program(missingProgram(line)))
 			case unset:
 				list = append(list, f.missingVariable(line))
 			}

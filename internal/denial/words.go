@@ -135,60 +135,6 @@ func (f *Failure) assigned(name string) string {
 	return ""
 }
 
-// programOfText is about a missing program that the caller's PATH or the text's leads to.
-func (f *Failure) programOfText(name string) Denial {
-	d := f.program(name)
-	if name == "" || strings.Contains(name, "/") || d.Reason != "" {
-		return d
-	}
-	for dir := range strings.SplitSeq(f.assigned("PATH"), ":") {
-		if path.IsAbs(dir) {
-			if d := f.unseenPath(path.Join(dir, name)); d.Reason != "" {
-				d.Operation = "execute"
-				return d
-			}
-		}
-	}
-	return Denial{}
-}
-
-// module is about a Python module in a directory that the text names.
-func (f *Failure) module(line string) Denial {
-	m := patterns().quoted.FindStringSubmatch(line)
-	if m == nil {
-		return Denial{}
-	}
-	name, _, _ := strings.Cut(strings.Join(m[1:], ""), ".")
-	for dir := range strings.SplitSeq(f.assigned("PYTHONPATH"), ":") {
-		if d := f.unseenWith(f.absolute(f.dir(), dir), name, name+".py"); d.Reason != "" {
-			return d
-		}
-	}
-	return Denial{}
-}
-
-// library is about a library in a directory that a linker's option names.
-func (f *Failure) library(name string) Denial {
-	for _, l := range f.commands() {
-		for _, word := range l.words {
-			if dir, ok := strings.CutPrefix(word, "-L"); ok && dir != "" {
-				if d := f.unseenWith(f.absolute(l.dir, dir), "lib"+name+".a", "lib"+name+".so"); d.Reason != "" {
-					return d
-				}
-			}
-		}
-	}
-	return Denial{}
-}
-
-// unseenWith is about a directory that would have a file of one of these names.
-func (f *Failure) unseenWith(dir string, names ...string) Denial {
-	if dir == "" || !slices.ContainsFunc(names, func(name string) bool { return f.unseenPath(path.Join(dir, name)).Reason != "" }) {
-		return Denial{}
-	}
-	return f.unseenPath(dir)
-}
-
 // notOutside reports whether a word leads to the sandbox's own loopback, or to a socket: a network
 // would not help.
 func notOutside(word string) bool {
