@@ -190,7 +190,7 @@ var hints = []struct {
 	{script: `git push`}, {needs: "npm", script: `cd /tmp && echo '{}' >package.json && npm ci`}, {needs: "gh", script: `gh repo view a/b`},
 	{needs: "ssh", script: `ssh -p 2022 one.example`, want: `sandbox "s" has no network, and the command looked for one.example; to allow it: -network=one.example:2022, or network = ["one.example:2022"] at $AT`},
 	{needs: "sftp", script: `sftp -P 2022 one.example </dev/null`, want: `sandbox "s" has no network, and the command looked for one.example; to allow it: -network=one.example:2022, or network = ["one.example:2022"] at $AT`},
-	{needs: "wget", script: `wget -q ftp://one.example/x`, want: `sandbox "s" has no network, and the command looked for one.example; to allow it: -network=one.example:21, or network = ["one.example:21"] at $AT`},
+	{needs: "wget", script: `wget -q ftp://one.example/x`, want: `sandbox "s" has no network, and the command looked for one.example; to allow it: -network=one.example, or network = ["one.example"] at $AT`},
 	{needs: "getent", script: `getent hosts one.example`, want: `sandbox "s" has no network, and the command looked for one.example; to allow it: -network=one.example, or network = ["one.example"] at $AT`},
 	{needs: "curl", attributes: `network = ["one.example"]`, script: `HTTPS_PROXY=http://two.example:3128 curl -sS https://one.example/`, want: `refused two.example: no rule allows it; to allow it: add "two.example:3128" to network at $AT`},
 	{script: `echo 'curl: (6) Could not resolve host: one.example' >&2; false`}, {script: `echo 'ping: connect: Network is unreachable' >&2; false`},

@@ -237,7 +237,7 @@ func TestSaid(t *testing.T) {
 		"<pip._vendor.urllib3.connection.HTTPSConnection object>: [Errno -3] Temporary failure in name resolution":                          {"connect by network?"},
 		"HTTPSConnectionPool(host='pypi.org', port=443): Temporary failure in name resolution":                                              {`connect pypi.org by network: network = ["pypi.org"]?`},
 		"ssh: Could not resolve hostname git.example.com: Temporary failure in name resolution":                                             {`connect git.example.com by network: network = ["git.example.com:22"]?`},
-		"ssh: Could not resolve hostname host: Temporary failure in name resolution":                                                        {`connect host by network: network = ["host:22"]?`},
+		"ssh: Could not resolve hostname host: Temporary failure in name resolution":                                                        {"connect by network?"},
 		"psql: could not translate host name \"db.example\" to address: Name or service not known":                                          {"connect by network?"},
 		"W: Failed to fetch http://deb.example/x  Temporary failure resolving 'deb.example'":                                                {`connect deb.example by network: network = ["deb.example"]?`},
 		"ERROR:  Could not find a valid gem 'rake' (>= 0), here is why:\nUnable to download data from https://gems.example/ - no such name": {`connect gems.example by network: network = ["gems.example"]?`},
@@ -429,15 +429,10 @@ func TestTextAndSaid(t *testing.T) {
 		script, said string
 		want         []string
 	}{
-		// The port is that of the option, the scheme or the arguments.
+		// The port is that of an option or of an endpoint.
 		{"sftp -P 2022 user@a.example", "ssh: Could not resolve hostname a.example: Temporary failure in name resolution", named("a.example", "a.example:2022")},
 		{"ssh -p 2022 a.example", "ssh: Could not resolve hostname a.example: Temporary failure in name resolution", named("a.example", "a.example:2022")},
-		{"wget -q ftp://a.example/x", "", named("a.example", "a.example:21")},
-		{"busybox telnet a.example 25", "telnet: bad address 'a.example'", named("a.example", "a.example:25")},
-		{`java X "a.example", 8081`, "java.net.UnknownHostException: a.example", named("a.example", "a.example:8081")},
-		{`python3 -c 'SMTP("a.example", 587)'`, "socket.gaierror: [Errno -3] Temporary failure in name resolution", named("a.example", "a.example:587")},
 		{"redis-cli -h a.example -p 6380", "Could not connect to Redis at a.example:6380: Temporary failure in name resolution", named("a.example", "a.example:6380")},
-		{"rsync x rsync://a.example/m", "rsync: getaddrinfo: a.example 873: Temporary failure in name resolution", named("a.example", "a.example:873")},
 		{"echo x | tee /srv/lib/new", "tee: /srv/lib/new: No such file or directory", []string{"write /srv/lib/new?"}},
 		{"ssh -o NoSuch=1 a.example", "command-line: line 0: Bad configuration option: nosuch", nil},
 		{"getent hosts a.example", "", named("a.example", "a.example")},
@@ -481,14 +476,6 @@ func TestTextAndSaid(t *testing.T) {
 	}
 	spec := someSpec()
 	spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"a.example"}}
-	for text, want := range map[string][]string{
-		`python3 -c 'connect(("192.0.2.1", 443))'`:                              {"connect 192.0.2.1:443 by network?"},
-		`python3 -c 'connect(("127.0.0.1", 443))'`:                              nil,
-		`python3 -c 'connect(("192.0.2.1", 443)); connect(("192.0.2.2", 443))'`: nil,
-		`python3 -c 'connect(("a.example", 443))'`:                              nil,
-	} {
-		check(t, text, &Failure{Spec: spec, Command: shared.Command{Script: text}, Stderr: []byte("OSError: [Errno 101] Network is unreachable")}, want)
-	}
 	check(t, "a proxy", &Failure{Spec: spec, Command: shared.Command{Script: "HTTPS_PROXY=http://p.example:3128 curl https://a.example"}, Network: []audit.NetworkUse{{Name: "p.example", Reason: egress.ReasonUnlisted}}},
 		[]string{`connect p.example by network: add "p.example:3128" to network`})
 }

@@ -69,7 +69,7 @@ const (
 
 // patterns match parts of a line. They are compiled after a command has failed, not at each
 // program's start.
-var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpoint, sought, hostname, lowPort, left, loopback, arguments *regexp.Regexp }) {
+var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpoint, sought, hostname, lowPort, left, loopback *regexp.Regexp }) {
 	p.escapes = regexp.MustCompile("\x1b(\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[@-_])")
 	p.quoted = regexp.MustCompile("'([^']+)'|\"([^\"]+)\"|`([^`']+)[`']|\u2018([^\u2019]+)\u2019|\u201c([^\u201d]+)\u201d")
 	p.variable = regexp.MustCompile(`\b[A-Z][A-Z0-9_]*[A-Z0-9]\b`)
@@ -77,7 +77,6 @@ var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpo
 	p.sought = regexp.MustCompile(`(?:://(?:[^/@\s'"]*@)?|\blookup |\b[Rr]esolv(?:e|ing)(?: host(?:name)?| proxy)?(?: address)?:? ['"\x60\x{2018}]?|getaddrinfo [A-Z_]+ |\bhost=['"]|UnknownHostException: |[Cc]onnect(?:ing)? to (?:host )?|\b[Rr]each host |bad address ['"]|name [Tt]o address ['"]?)([0-9A-Za-z_.-]*[A-Za-z])`)
 	p.hostname = regexp.MustCompile(`\b(?:[0-9A-Za-z_-]+\.)+[0-9a-z-]*[a-z]\b`)
 	p.lowPort = regexp.MustCompile(`(?:^|[\s:=])(\d{1,3}|10[01]\d|102[0-3])(?:[\s/,:]|$)`)
-	p.arguments = regexp.MustCompile(`["']([0-9A-Za-z_-]+(?:\.[0-9A-Za-z_-]+)+)["'], *([0-9]{1,5})(?:[^0-9.]|$)`)
 	p.loopback = regexp.MustCompile(`(?:localhost|127\.0\.0\.1|\[::1\])["']?(?:[:/]|,? +(?:-[pP] *)?)([0-9]{1,5})(?:[^0-9.]|$)`)
 	p.left = regexp.MustCompile(`(?:error|warning): unable to (?:unlink (?:old )?'(.+)'|create (?:file|symlink) (.+)): `)
 	return p
@@ -304,13 +303,6 @@ func (f *Failure) unreachable(line string) Denial {
 			return f.hostPort(number(m[0][1]))
 		}
 	}
-	if len(endpoints) == 0 && f.Spec.Network.Mode == shared.NetworkNames && strings.Contains(strings.ToLower(line), "network is unreachable") {
-		if m := patterns().arguments.FindAllStringSubmatch(f.text(), 2); len(m) == 1 {
-			if ip, err := netip.ParseAddr(m[0][1]); err == nil && !ip.IsLoopback() && !egress.Fake(ip) {
-				return f.unlisted(ip.String(), number(m[0][2]))
-			}
-		}
-	}
 	for _, m := range endpoints {
 		ip, err := netip.ParseAddr(strings.Trim(m[1], "[]"))
 		if m[1] == "localhost" || ip.IsLoopback() {
@@ -341,44 +333,26 @@ func (f *Failure) unreachable(line string) Denial {
 // hostIn returns the name of the host that a line says the program looked for: from a URL, from a
 // lookup, or from the command's own arguments. Many words look like a name: java.net.
 func (f *Failure) hostIn(said string) string {
-	single := ""
 	for _, m := range patterns().sought.FindAllStringSubmatch(said, 8) {
-		name := strings.Trim(m[1], ".")
-		if strings.Contains(name, ".") {
+		if name := strings.Trim(m[1], "."); strings.Contains(name, ".") {
 			return name
-		}
-		if single == "" && !slices.Contains([]string{"the", "a", "address"}, name) {
-			single = name
 		}
 	}
 	asked := f.text()
-	if single != "" { // or a program's own words for a server: "connect to Redis at NAME:PORT"
-		for _, m := range patterns().endpoint.FindAllStringSubmatch(said, 8) {
-			if _, err := netip.ParseAddr(m[1]); err != nil && strings.Contains(m[1], ".") && strings.Contains(asked, m[1]) {
-				return m[1]
-			}
-		}
-		return single
-	}
 	for _, at := range patterns().hostname.FindAllStringIndex(said, 8) {
 		ofPath := at[0] > 0 && said[at[0]-1] == '/' && !strings.HasSuffix(said[:at[0]], "//")
 		if name := said[at[0]:at[1]]; !ofPath && strings.Contains(asked, name) {
 			return name
 		}
 	}
-	for _, pattern := range [...]*regexp.Regexp{patterns().sought, patterns().endpoint, patterns().arguments} {
-		m := pattern.FindAllStringSubmatch(asked, 2)
-		if len(m) != 1 {
-			continue
-		}
-		if _, err := netip.ParseAddr(m[0][1]); err != nil && m[0][1] != "localhost" {
-			return m[0][1]
-		}
+	if m := patterns().sought.FindAllStringSubmatch(asked, 2); len(m) == 1 && m[0][1] != "localhost" {
+		return m[0][1]
 	}
 	return ""
 }
 
-// portOf returns the port that a line or the command has with a name; 0 for none.
+// portOf returns the port that a line or the command has with a name, or ssh's; 0 for none. The gate
+// names another port when it refuses that.
 func (f *Failure) portOf(name, said string) uint16 {
 	asked := f.text()
 	for _, text := range [...]string{said, asked} {
@@ -388,52 +362,14 @@ func (f *Failure) portOf(name, said string) uint16 {
 			}
 		}
 	}
-	for _, m := range patterns().arguments.FindAllStringSubmatch(asked, 8) {
-		if m[1] == name {
-			return number(m[2])
-		}
-	}
 	for _, l := range f.commands() {
-		if port := portOfWords(l.words, name); port != 0 {
-			return port
+		option := slices.IndexFunc(l.words, func(word string) bool { return word == "-p" || word == "-P" })
+		if option > 0 && option+1 < len(l.words) && slices.ContainsFunc(l.words, func(word string) bool { return word == name || strings.HasSuffix(word, "@"+name) }) {
+			return number(l.words[option+1])
 		}
 	}
-	for scheme, port := range map[string]uint16{"ssh": 22, "sftp": 22, "ftp": 21, "rsync": 873, "git": 9418, "postgresql": 5432, "postgres": 5432, "mysql": 3306, "redis": 6379} {
-		if _, authority, ok := strings.Cut(asked, scheme+"://"); ok && name != "" {
-			authority, _, _ = strings.Cut(authority, "/")
-			if authority == name || strings.HasSuffix(authority, "@"+name) {
-				return port
-			}
-		}
-	}
-	if strings.HasPrefix(said, "ssh: ") || strings.Contains(said, " ssh: ") || strings.Contains(asked, "@"+name+":") {
+	if name != "" && (strings.Contains(said, "ssh: ") || strings.Contains(asked, "ssh://") || strings.Contains(asked, "@"+name+":")) {
 		return 22
-	}
-	for _, l := range f.commands() {
-		if slices.Contains(l.words, name) {
-			return map[string]uint16{"psql": 5432, "pg_dump": 5432, "mysql": 3306, "redis-cli": 6379}[path.Base(l.words[0])]
-		}
-	}
-	return 0
-}
-
-// portOfWords returns the port that an option, or the word after a name, gives a program.
-func portOfWords(words []string, name string) uint16 {
-	i := slices.IndexFunc(words, func(word string) bool { return name != "" && (word == name || strings.HasSuffix(word, "@"+name)) })
-	if i < 0 {
-		return 0
-	}
-	switch program := path.Base(words[0]); program {
-	case "ssh", "sftp", "scp", "psql", "pg_dump", "mysql", "redis-cli":
-		for k, word := range words[1:] {
-			if (word == "-p" && program != "sftp" && program != "scp" || word == "-P" && program != "ssh") && k+2 < len(words) {
-				return number(words[k+2])
-			}
-		}
-	case "busybox", "telnet", "nc", "ncat":
-		if i+1 < len(words) {
-			return number(words[i+1])
-		}
 	}
 	return 0
 }
