@@ -6,12 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// fromArguments returns a guess from the command's arguments alone. A finding in the table is more
-// likely than others.
+// fromArguments returns a guess from the command's arguments alone: about a path, or about a program that may fail silently without a network.
 func (f *Failure) fromArguments() Denial {
 	for _, l := range f.commands() {
 		for _, word := range l.words[1:] { // the program's own name is checked elsewhere
@@ -19,24 +17,25 @@ func (f *Failure) fromArguments() Denial {
 			if word == "" || strings.HasPrefix(word, "-") || len(word) > 4096 || strings.IndexByte(word, 0) >= 0 || path.Base(l.words[0]) == "mount" {
 				continue
 			}
-			if p := f.absolute(l.dir, word); p != "" && !(f.makes(p) && view.WritableInside(f.Spec, p)) {
-				if d := f.unseenPath(p); d.Reason != "" {
+			if p := f.absolute(l.dir, word); p != "" {
+				d := f.unseenPath(p)
+				ownFile := d.Path == p && d.Element && view.WritableInside(f.Spec, p) // perhaps the command makes it
+				if d.Reason != "" && !ownFile {
 					return d
 				}
 			}
 		}
 	}
 	for _, l := range f.commands() {
-		if name := networkCommand(l.words); name != "" && !slices.ContainsFunc(l.words, notOutside) && !f.saysWhy(l.words) {
-			host := ""
-			if verb := slices.IndexFunc(l.words[1:], func(word string) bool { return patterns().hostname.FindString(word) == word }); path.Base(l.words[0]) == "getent" && verb >= 0 {
-				host = l.words[1+verb]
-			}
-			if m := patterns().sought.FindStringSubmatch(strings.Join(l.words, " ")); m != nil {
-				host = m[1]
-			}
-			return f.noNetwork(host, f.portOf(host, ""), name)
+		program, text := path.Base(l.words[0]), strings.Join(l.words, " ")
+		if !slices.Contains([]string{"curl", "wget", "getent"}, program) || slices.ContainsFunc(l.words, notOutside) || f.saysWhy(program) {
+			continue
 		}
+		host := patterns().hostname.FindString(text)
+		if m := patterns().sought.FindStringSubmatch(text); m != nil {
+			host = m[1]
+		}
+		return f.noNetwork(host, f.portOf(host, ""), program)
 	}
 	return Denial{}
 }
@@ -49,55 +48,14 @@ func withoutOption(word string) string {
 	return word
 }
 
-// saysWhy reports whether the command's standard error gives another reason than the network for
-// the failure of a program that needs one: it has no network error, or the denials already explain
-// it.
-func (f *Failure) saysWhy(words []string) bool {
-	if slices.ContainsFunc(words, func(word string) bool { return word == "--no-index" || word == "--offline" }) {
-		return true
-	}
-	program := path.Base(words[0])
-	for line := range strings.Lines(string(f.Stderr[:min(len(f.Stderr), maxLines*80)])) {
-		line = strings.ToLower(strings.TrimSpace(line))
-		switch {
-		case line == "" || strings.HasPrefix(line, "+ ") || strings.Contains(line, "could not find a version that satisfies") || strings.Contains(line, "no matching distribution"):
-		case slices.Contains([]string{"curl", "wget", "dig", "nslookup", "host"}, program):
-			if strings.HasPrefix(line, program+": ") {
-				return true
-			}
-		default:
+// saysWhy reports whether the command's standard error has the reason for the failure of a program.
+func (f *Failure) saysWhy(program string) bool {
+	for line := range strings.Lines(string(f.Stderr)) {
+		if strings.HasPrefix(line, program+": ") {
 			return true
 		}
 	}
 	return false
-}
-
-// makes reports whether the command lines make a path, or a directory above it.
-func (f *Failure) makes(p string) bool {
-	return slices.ContainsFunc(f.commands(), func(l line) bool {
-		for i, word := range l.words[1:] {
-			if made := f.absolute(l.dir, strings.TrimLeft(withoutOption(word), ">")); made != "" && made != "/" && paths.Inside(made, p) && l.makes(i+1) {
-				return true
-			}
-		}
-		return false
-	})
-}
-
-// makes reports whether the word is a path that the line will make.
-func (l line) makes(i int) bool {
-	switch path.Base(l.words[0]) {
-	case "touch", "mkdir", "tee", "mktemp":
-		return true
-	case "cp", "mv", "ln", "install", "rsync":
-		if i == len(l.words)-1 {
-			return true
-		}
-	}
-	if strings.HasPrefix(l.words[i], ">") || strings.HasSuffix(l.words[i-1], ">") {
-		return true
-	}
-	return slices.Contains([]string{"-o", "-d", "--output", "--target"}, l.words[i-1]) || strings.HasPrefix(l.words[i], "--output=")
 }
 
 // printed reports whether the command's own text contains the details of a line, besides bare error
@@ -146,22 +104,6 @@ func notOutside(word string) bool {
 	}
 	host, _, _ := strings.Cut(word, "/")
 	return strings.HasPrefix(host, "[::1]") || strings.HasPrefix(host, "127.") || host == "localhost" || strings.HasPrefix(host, "localhost:")
-}
-
-// programOf returns the name of a command line's program, and its words without git's options that
-// take a value.
-func programOf(words []string) (program string, rest []string) {
-	if len(words) == 0 {
-		return "", nil
-	}
-	program, rest = path.Base(words[0]), words[1:]
-	if strings.HasPrefix(program, "python") && len(rest) > 1 && rest[0] == "-m" && rest[1] == "pip" {
-		program, rest = "pip", rest[2:]
-	}
-	for len(rest) > 1 && (rest[0] == "-C" || rest[0] == "-c") {
-		rest = rest[2:]
-	}
-	return program, rest
 }
 
 // A line is a command line, and its working directory; "" if that is unknown.
@@ -252,40 +194,4 @@ func notTheCommand(word string) bool {
 		return true
 	}
 	return false
-}
-
-// networked are programs that are useless without a network, or those of their verbs that are.
-var networked = []struct{ programs, verbs string }{
-	{"curl wget ssh scp sftp ping dig nslookup host telnet ftp npx gh", ""},
-	{"getent", "hosts ahosts ahostsv4 ahostsv6"},
-	{"git", "clone fetch pull push ls-remote"},
-	{"npm pnpm yarn bun", "install i ci add update upgrade publish audit outdated view"},
-	{"pip pip3 pipx uv poetry", "install download add sync update"},
-	{"go", "get install mod"},
-	{"cargo", "fetch install add update search publish"},
-	{"gem bundle composer", "install update require"},
-	{"apt apt-get dnf yum apk", "update install upgrade add"},
-}
-
-// networkCommand returns the name of a command that is useless without a network, as its user
-// writes it: "curl", "npm ci". It returns "" for all others, also for a command that needs a
-// network only sometimes, such as a build: a hint at each failed build would be noise. So is one
-// about a package or a repository of this machine.
-func networkCommand(words []string) string {
-	program, rest := programOf(words)
-	for _, n := range networked {
-		if !slices.Contains(strings.Fields(n.programs), program) {
-			continue
-		} else if n.verbs == "" {
-			return program
-		}
-		verb := slices.IndexFunc(rest, func(word string) bool { return !strings.HasPrefix(word, "-") })
-		local := slices.ContainsFunc(rest, func(word string) bool {
-			return strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") || program == "git" && strings.IndexAny(word, "/.") == 0
-		})
-		if verb >= 0 && !local && slices.Contains(strings.Fields(n.verbs), rest[verb]) {
-			return program + " " + rest[verb]
-		}
-	}
-	return ""
 }
