@@ -440,7 +440,6 @@ func TestTextAndSaid(t *testing.T) {
 		{"mkdir /tmp/x && cp -r . /tmp/x", "", nil}, {"cp -r . /tmp/x; cat /tmp/x", "", nil}, {"echo x > /tmp/x; exit 3", "", nil},
 		{"tmux -S /run/app.sock ls", "error connecting to /run/app.sock (No such file or directory)", []string{"connect /run/app.sock by unix_sockets?"}},
 		// What the text sets and the options lead to.
-		{"SSH_AUTH_SOCK=/run/app.sock ssh-add -l", "Error connecting to agent: No such file or directory", []string{"connect /run/app.sock by unix_sockets?"}},
 		{"./in.txt", "sh: 1: ./in.txt: not found", []string{`execute /tools/bin/x by bind_paths: add "/tools/bin/x" to bind_paths?`}},
 		{"git clone -q file:///srv/lib", "fatal: '/srv/lib' does not appear to be a git repository", shown("/srv/lib")},
 		{"cat /etc/left.conf", "cat: /etc/left.conf: No such file or directory", []string{"read /etc/left.conf by bind_paths?"}},

@@ -125,7 +125,7 @@ func (f *Failure) complaints() (list []Denial) {
 		if f.Succeeded {
 			continue
 		}
-		if d := f.ofService(line); d.Reason != "" {
+		if d := f.ofApt(line); d.Reason != "" {
 			list = append(list, d)
 			continue
 		}
@@ -255,41 +255,13 @@ func (f *Failure) lowPort(line string) Denial {
 
 func hasLowPort(l line) bool { return patterns().lowPort.MatchString(strings.Join(l.words[1:], " ")) }
 
-// services are sockets, by the words of programs that cannot reach them.
-var services = []struct{ words, variable, path string }{
-	{"docker daemon", "DOCKER_HOST", "/var/run/docker.sock"},
-	{"connecting to agent", "SSH_AUTH_SOCK", ""},
-	{"connect to bus", "", "/run/dbus/system_bus_socket"},
-	{"connect to system bus", "", "/run/dbus/system_bus_socket"},
-	{"open display", "DISPLAY", "/tmp/.X11-unix"},
-	{"cannot connect to x server", "DISPLAY", "/tmp/.X11-unix"},
-}
-
-// ofService is about a socket, by the words of a program that cannot reach it, or about packages of
-// the system: no path that apt names is a remedy.
-func (f *Failure) ofService(said string) Denial {
-	lower := strings.ToLower(said)
+// ofApt is about packages of the system: no path that apt names is a remedy.
+func (f *Failure) ofApt(said string) Denial {
 	isApt := func(l line) bool { return strings.HasPrefix(path.Base(l.words[0]), "apt") }
-	if (strings.HasPrefix(said, "E: ") || strings.HasPrefix(said, "W: ")) && slices.ContainsFunc(f.commands(), isApt) && !view.WritableInside(f.Spec, "/usr/bin") {
-		return Denial{Operation: "write", Reason: fmt.Sprintf("packages of the system cannot be installed in sandbox %q: install them outside, or use an image that has them", f.Sandbox)}
+	if !strings.HasPrefix(said, "E: ") && !strings.HasPrefix(said, "W: ") || !slices.ContainsFunc(f.commands(), isApt) || view.WritableInside(f.Spec, "/usr/bin") {
+		return Denial{}
 	}
-	for _, s := range services {
-		if !strings.Contains(lower, s.words) {
-			continue
-		}
-		place := s.path
-		if value := f.assigned(s.variable); value != "" {
-			place = f.absolute(f.dir(), strings.TrimPrefix(value, "unix://"))
-		}
-		if d := f.unseenPath(place); place != "" && d.Reason != "" {
-			d.Value = ""
-			return d
-		}
-		if s.variable != "" && f.Machine.Variable(s.variable) {
-			return Denial{Operation: "read", Attribute: "env_passthrough", Reason: "variable " + s.variable + ", which says where that is, is set and not passed on"}
-		}
-	}
-	return Denial{}
+	return Denial{Operation: "write", Reason: fmt.Sprintf("packages of the system cannot be installed in sandbox %q: install them outside, or use an image that has them", f.Sandbox)}
 }
 
 // unreachable is about a failed connection.

@@ -83,16 +83,6 @@ func (f *Failure) printed(line string) bool {
 	return false
 }
 
-// assigned returns the value that the command's text gives a variable; "" for none.
-func (f *Failure) assigned(name string) string {
-	for _, word := range strings.FieldsFunc(f.text(), func(r rune) bool { return strings.ContainsRune(" \t\n;&|()", r) }) {
-		if value, ok := strings.CutPrefix(word, name+"="); ok && name != "" {
-			return strings.Trim(value, `"'`)
-		}
-	}
-	return ""
-}
-
 // notOutside reports whether a word leads to the sandbox's own loopback, or to a socket: a network
 // would not help.
 func notOutside(word string) bool {
