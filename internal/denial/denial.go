@@ -226,22 +226,15 @@ func ofPrivate(reason string) bool {
 
 // withoutVague drops guesses about the network that say less than others.
 func withoutVague(list []Denial) []Denial {
-	says := func(d *Denial) int {
-		switch {
-		case d.Attribute != "network" || !d.Guess || d.Value != "":
-			return 2
-		case d.Host != "":
-			return 1
-		}
-		return 0
-	}
-	most := 0
-	for i := range list {
-		if list[i].Attribute == "network" {
-			most = max(most, says(&list[i]))
+	for _, better := range [...]func(d *Denial) bool{
+		func(d *Denial) bool { return !d.Guess || d.Value != "" },
+		func(d *Denial) bool { return d.Host != "" },
+	} {
+		if slices.ContainsFunc(list, func(d Denial) bool { return d.Attribute == "network" && better(&d) }) {
+			return slices.DeleteFunc(list, func(d Denial) bool { return d.Attribute == "network" && !better(&d) })
 		}
 	}
-	return slices.DeleteFunc(list, func(d Denial) bool { return says(&d) < most })
+	return list
 }
 
 // rules are the names of the definition, which its reader has checked.

@@ -444,7 +444,7 @@ func TestTextAndSaid(t *testing.T) {
 		{"git clone -q file:///srv/lib", "fatal: '/srv/lib' does not appear to be a git repository", shown("/srv/lib")},
 		{"cat /etc/left.conf", "cat: /etc/left.conf: No such file or directory", []string{"read /etc/left.conf by bind_paths?"}},
 		{"head -c0 /dev/fuse", "head: cannot open '/dev/fuse' for reading: No such file or directory", []string{"read /dev/fuse by devices?"}},
-		{"cat /dev/kmsg", "cat: /dev/kmsg: No such file or directory", []string{"read /dev/kmsg?"}},
+		{"cat /dev/kmsg", "cat: /dev/kmsg: No such file or directory", []string{"read /dev/kmsg by devices?"}},
 	} {
 		m := someMachine()
 		for _, p := range []string{"/dev/fuse", "/dev/kmsg", "/etc/left.conf"} {

@@ -49,32 +49,19 @@ func (f *Failure) unseenPath(p string) Denial {
 	}
 	way := f.Machine.Follow(host)
 	if entry == nil && len(way.Links) == 0 && way.Err == nil && way.Kind != view.Absent {
-		switch {
-		case view.OmittedSetting(f.Spec, p): // omitted for a reason that its name does not tell
+		isDevice := paths.Inside("/dev", p) && p != "/dev" && !view.HasDevice(f.Spec, p) && f.Spec.Filesystem == shared.FilesystemMinimal
+		if isDevice || view.OmittedSetting(f.Spec, p) { // people must judge what it gives
 			d := f.notShown(p, way)
-			d.Value = ""
+			if d.Value = ""; isDevice && d.Attribute != "" {
+				d.Attribute = "devices"
+			}
 			return d
-		case paths.Inside("/dev", p) && p != "/dev" && !view.HasDevice(f.Spec, p) && f.Spec.Filesystem == shared.FilesystemMinimal:
-			return f.device(p)
 		}
 	}
 	if len(way.Links) == 0 || way.Err != nil || way.Kind == view.Absent || view.Shows(f.Spec, way.End) != "" && !view.OmittedSetting(f.Spec, way.End) {
 		return Denial{}
 	}
 	return f.notShown(way.End, way)
-}
-
-// device is about a device node that a command does not have. People must judge what it gives.
-func (f *Failure) device(p string) Denial {
-	d := Denial{Path: p, Operation: "read", Reason: fmt.Sprintf("%s of this machine is not shown in sandbox %q", hostpath.Quote(p), f.Sandbox)}
-	for _, prefix := range [...]string{"/dev/fuse", "/dev/net/tun", "/dev/kvm", "/dev/kfd", "/dev/dri/renderD", "/dev/nvidia"} {
-		if strings.HasPrefix(p, prefix) {
-			d.Attribute = "devices"
-			return d
-		}
-	}
-	d.Reason += ", and no definition shows it"
-	return d
 }
 
 func (f *Failure) notShown(p string, way view.Way) Denial {
