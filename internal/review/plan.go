@@ -157,7 +157,7 @@ func (c *Change) upper() Place { return Place{Upper, c.Layer, name(c.Path)} }
 // movable reports whether a new directory can be moved as a whole, with the changes in it.
 func (p *planner) movable(i, end int) bool {
 	for _, c := range p.changes[i:end] {
-		if c.whiteouts || c.New.Kind == File && !p.ownLinks(&c.New) || c.New.Kind == Directory && !p.privileged && c.New.Mode&0o700 != 0o700 {
+		if c.object || c.whiteouts || c.New.Kind == File && !p.ownLinks(&c.New) || c.New.Kind == Directory && !p.privileged && c.New.Mode&0o700 != 0o700 {
 			return false
 		}
 	}
@@ -249,8 +249,8 @@ func (p *planner) makeDirectory(c *Change) {
 	}
 }
 
-// put plans to put a file of the upper layer, or a copy of one whose other names stay, into the
-// workspace, or a directory with the changes in it. If something is there, it goes into a slot, and
+// put plans to put a file of the upper layer, or a copy of one whose other names stay, or of an object
+// of git's, which the review needs after an undo, into the workspace, or a directory with the changes in it. If something is there, it goes into a slot, and
 // the two change places.
 func (p *planner) put(changes []Change, contents map[string]Node) error {
 	c, sum := &changes[0], uint64(0)
@@ -259,7 +259,7 @@ func (p *planner) put(changes []Change, contents map[string]Node) error {
 			sum += one.New.sum(path.Join(".", strings.TrimPrefix(one.Path, c.Path)))
 		}
 	}
-	from, copied := c.upper(), c.New.Kind == File && !p.ownLinks(&c.New)
+	from, copied := c.upper(), c.New.Kind == File && (c.object || !p.ownLinks(&c.New))
 	if copied {
 		from = p.slot()
 		p.makes = append(p.makes, Make{Slot: string(from.Path), Mode: c.New.Mode, Gid: c.New.Gid, Size: c.New.Size, MTime: c.New.MTime, Like: c.upper(), Copy: true})

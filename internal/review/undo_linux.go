@@ -2,7 +2,6 @@ package review
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -67,12 +66,9 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 	if err != nil || len(changed) > 0 {
 		return last.Name, changed, errors.Join(err, fmt.Errorf("%w: the workspace was changed since", ErrUndo))
 	}
-	objects := j.objects()
+	j.Steps = slices.DeleteFunc(j.Steps, func(s Step) bool { return s.Object })
 	if changed, err = r.rewritten(j); err != nil || len(changed) > 0 {
 		return last.Name, changed, errors.Join(err, fmt.Errorf("%w: something else is in its place by now", ErrUndo))
-	}
-	if err := r.copyBack(ctx, objects); err != nil {
-		return last.Name, nil, err
 	}
 	if last.Complete {
 		// Rename it first: recovery after a kill works only under that name.
@@ -140,70 +136,6 @@ func (r *Review) changedSince() (list []string, j *journal, err error) {
 		}
 	}
 	return list, j, nil
-}
-
-// objects removes from a journal the steps for git's objects, and returns them.
-func (j *journal) objects() (steps []Step) {
-	j.Steps = slices.DeleteFunc(j.Steps, func(s Step) bool {
-		if s.Object {
-			steps = append(steps, s)
-		}
-		return s.Object
-	})
-	return steps
-}
-
-// copyBack gives the review copies of the objects that stay in the workspace: git on the host could
-// remove those as soon as nothing there needs them. Commands of the review see those of which it
-// cannot make a copy, such as unreadable ones, in the workspace.
-func (r *Review) copyBack(ctx context.Context, objects []Step) error {
-	if err := r.openSlots(); err != nil {
-		return err
-	}
-	for _, s := range objects {
-		if s.From.Side != Upper { // a copy was applied
-			continue
-		}
-		upper := r.tree(s.From)
-		if n, err := upper.Look(string(s.From.Path)); err != nil || n.Kind != Absent {
-			continue
-		}
-		slot := Place{Side: Slot, Path: name(rand.Text())}
-		err := r.copyTree(ctx, string(slot.Path), s.To)
-		if err == nil {
-			err = upper.whileWritable(path.Dir(string(s.From.Path)), func(int) error { return r.rename(slot, s.From, unix.RENAME_NOREPLACE) })
-		}
-		if isShortage(err) || ctx.Err() != nil {
-			return cmp.Or(context.Cause(ctx), err)
-		}
-	}
-	return nil
-}
-
-// copyTree copies the readable files at a place into a slot.
-func (r *Review) copyTree(ctx context.Context, slot string, from Place) error {
-	n, err := r.tree(from).Look(string(from.Path))
-	if err = cmp.Or(ctx.Err(), err); err != nil {
-		return err
-	}
-	m := Make{Slot: slot, Mode: n.Mode, Gid: n.Gid, Like: from, Copy: n.Kind == File, Size: n.Size, MTime: n.MTime}
-	if n.Kind == File {
-		return r.make(&m)
-	}
-	names, err := r.tree(from).Names(string(from.Path))
-	if err == nil {
-		err = r.make(&m)
-	}
-	for _, one := range names {
-		if err != nil {
-			break
-		}
-		in := Place{from.Side, from.Layer, name(path.Join(string(from.Path), one))}
-		if err = r.copyTree(ctx, path.Join(slot, one), in); ctx.Err() == nil && !isShortage(err) {
-			err = nil
-		}
-	}
-	return err
 }
 
 // rewritten lists what an undo could not put back: a command of the review has written to the same path since, or somebody
