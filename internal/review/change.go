@@ -55,14 +55,19 @@ func (n *Node) same(m *Node) bool {
 }
 
 // sum identifies one of the contents of a tree by what an edit changes. The sums of all of them are
-// added, in any order.
-func (n *Node) sum(p string) uint64 {
-	size, time := n.Size, n.MTime
-	if n.Kind == Directory {
-		size, time = 0, 0 // of its names
-	}
+// added, in any order. exact adds what differs in a copy, or in a file that was renamed.
+func (n *Node) sum(p string, exact bool) uint64 {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s\x00%d %d %d", p, n.Kind, size, time)
+	fmt.Fprintf(h, "%s\x00%d", p, n.Kind)
+	if exact {
+		fmt.Fprintf(h, " %d", n.Ino)
+	}
+	if n.Kind != Directory { // the names change its size and times
+		fmt.Fprintf(h, " %d %d", n.Size, n.MTime)
+		if exact {
+			fmt.Fprintf(h, " %d", n.CTime)
+		}
+	}
 	return h.Sum64()
 }
 

@@ -74,8 +74,8 @@ type Step struct {
 	Object bool `json:"g,omitempty"`
 
 	// The file that must be at To before a swap, or at From before a move from the workspace.
-	old Node
-	in  map[string]Node // contents of a directory that is moved from the workspace
+	old    Node
+	oldSum uint64 // the exact [tree.sum] of a directory that is moved from the workspace
 }
 
 // A Make fills a slot before the first step: with a new directory, or a copy of a file of the upper
@@ -184,10 +184,6 @@ func (p *planner) change(i int) (int, error) {
 	if err := p.access(c.host()); err != nil {
 		return 0, err
 	}
-	var contents map[string]Node
-	if c.Old.Kind == Directory && c.Op != Mode && all {
-		contents = p.contents(i, end)
-	}
 	switch {
 	case c.Op == Mode:
 		p.mode(c)
@@ -195,25 +191,38 @@ func (p *planner) change(i int) (int, error) {
 	case c.Op == Deleted && !all:
 		return i + 1, nil // it stays, with the rest of its contents
 	case c.Op == Deleted:
-		p.remove(c, contents)
+		p.remove(p.changes[i:end])
 		return end, nil
 	case c.Op == Modified && c.Old.Kind == Directory && !all:
 		return 0, fmt.Errorf("%q: the directory becomes a %s: %w", c.Path, c.New.Kind, ErrPart)
 	case c.Op == Modified && c.Old.Kind == Directory, c.New.Kind == Directory && all && p.movable(i, end):
-		return end, p.put(p.changes[i:end], contents)
+		return end, p.put(p.changes[i:end])
 	case c.New.Kind == Directory && c.Op == Modified:
 		return 0, fmt.Errorf("%q: a %s becomes a directory: %w", c.Path, c.Old.Kind, ErrPart)
 	case c.New.Kind == Directory:
 		p.makeDirectory(c)
 		return i + 1, nil
 	}
-	return i + 1, p.put(p.changes[i:i+1], nil)
+	return i + 1, p.put(p.changes[i : i+1])
 }
 
-// replaces completes a step that changes a file of the workspace, or takes it away with its contents.
-func (c *Change) replaces(s Step, contents map[string]Node) Step {
-	s.Clean, s.Old, s.Time, s.old, s.in = c.Conflict == "", c.Old.Ino, c.Old.MTime, c.Old, contents
+// replaces completes a step that changes a file of the workspace, or takes it away with its contents,
+// by their changes.
+func replaces(s Step, changes []Change) Step {
+	c := &changes[0]
+	s.Clean, s.Old, s.Time, s.old = c.Conflict == "", c.Old.Ino, c.Old.MTime, c.Old
+	s.oldSum = sumOf(changes, func(c *Change) *Node { return &c.Old }, true)
 	return s
+}
+
+// sumOf is the [tree.sum] of one side of a change, with its contents.
+func sumOf(changes []Change, side func(*Change) *Node, exact bool) (sum uint64) {
+	for i := range changes {
+		if n := side(&changes[i]); n.Kind != Absent {
+			sum += n.sum(path.Join(".", strings.TrimPrefix(changes[i].Path, changes[0].Path)), exact)
+		}
+	}
+	return sum
 }
 
 // mode plans new permissions. Those of a directory come last: they could forbid its other changes.
@@ -222,13 +231,14 @@ func (p *planner) mode(c *Change) {
 	if c.New.Kind == Directory {
 		phase = modes
 	}
-	p.add(phase, c.replaces(Step{Do: "mode", To: c.host(), Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode}, nil))
+	p.add(phase, replaces(Step{Do: "mode", To: c.host(), Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode}, []Change{*c}))
 }
 
 // remove plans to put a file of the workspace aside.
-func (p *planner) remove(c *Change, contents map[string]Node) {
+func (p *planner) remove(changes []Change) {
+	c := &changes[0]
 	p.takesAway(c)
-	p.add(c.phase(), c.replaces(Step{Do: "move", From: c.host(), To: p.slot(), Ino: c.Old.Ino}, contents))
+	p.add(c.phase(), replaces(Step{Do: "move", From: c.host(), To: p.slot(), Ino: c.Old.Ino}, changes))
 }
 
 // takesAway plans the permission to move a directory of the workspace: its ".." changes.
@@ -243,7 +253,7 @@ func (p *planner) makeDirectory(c *Change) {
 	p.madeDirs[c.host()] = true
 	slot, mode := p.slot(), c.New.Mode|0o700
 	p.makes = append(p.makes, Make{Slot: string(slot.Path), Mode: mode, Gid: c.New.Gid, Like: c.upper()})
-	p.add(making, Step{Do: "move", From: slot, To: c.host(), Sum: c.New.sum("."), Object: c.object})
+	p.add(making, Step{Do: "move", From: slot, To: c.host(), Sum: c.New.sum(".", false), Object: c.object})
 	if c.New.Mode != mode {
 		p.add(closing, Step{Do: "mode", To: c.host(), Was: mode, Mode: c.New.Mode, Object: c.object})
 	}
@@ -252,13 +262,8 @@ func (p *planner) makeDirectory(c *Change) {
 // put plans to put a file of the upper layer, or a copy of one whose other names stay, or of an object
 // of git's, which the review needs after an undo, into the workspace, or a directory with the changes in it. If something is there, it goes into a slot, and
 // the two change places.
-func (p *planner) put(changes []Change, contents map[string]Node) error {
-	c, sum := &changes[0], uint64(0)
-	for _, one := range changes {
-		if one.New.Kind != Absent {
-			sum += one.New.sum(path.Join(".", strings.TrimPrefix(one.Path, c.Path)))
-		}
-	}
+func (p *planner) put(changes []Change) error {
+	c, sum := &changes[0], sumOf(changes, func(c *Change) *Node { return &c.New }, false)
 	from, copied := c.upper(), c.New.Kind == File && (c.object || !p.ownLinks(&c.New))
 	if copied {
 		from = p.slot()
@@ -276,7 +281,7 @@ func (p *planner) put(changes []Change, contents map[string]Node) error {
 		slot = p.slot()
 		p.add(c.phase(), Step{Do: "move", From: from, To: slot, Ino: c.New.Ino})
 	}
-	p.add(c.phase(), c.replaces(Step{Do: "swap", From: slot, To: c.host(), Ino: c.New.Ino, Sum: sum}, contents))
+	p.add(c.phase(), replaces(Step{Do: "swap", From: slot, To: c.host(), Ino: c.New.Ino, Sum: sum}, changes))
 	return nil
 }
 
@@ -295,15 +300,6 @@ func (c *Change) phase() int {
 		return gitHeads
 	}
 	return gitFiles
-}
-
-// contents are the contents of a directory that goes away.
-func (p *planner) contents(i, end int) map[string]Node {
-	in := map[string]Node{}
-	for _, c := range p.changes[i+1 : end] {
-		in[strings.TrimPrefix(c.Path, p.changes[i].Path+"/")] = c.Old
-	}
-	return in
 }
 
 // access plans write permission for the directory of a place.

@@ -165,40 +165,12 @@ func (r *Review) check(s *Step, slot, host Place) error {
 	if !n.same(&s.old) {
 		return r.errMoved(host)
 	}
-	if s.in == nil {
-		return nil
-	}
-	count := 0
-	var walk func(dir string) error
-	walk = func(dir string) error {
-		names, err := r.slots.Names(path.Join(string(slot.Path), dir))
-		if err != nil {
+	if n.Kind == Directory {
+		if sum, err := r.slots.sum(string(slot.Path), ".", true); err != nil {
 			return err
+		} else if sum != s.oldSum {
+			return r.errMoved(host)
 		}
-		for _, one := range names {
-			at := path.Join(dir, one)
-			n, err := r.slots.Look(path.Join(string(slot.Path), at))
-			if err != nil {
-				return err
-			}
-			was, ok := s.in[at]
-			if !ok || !n.same(&was) || n.Kind != Directory && n.CTime != was.CTime {
-				return r.errMoved(Place{host.Side, host.Layer, name(path.Join(string(host.Path), at))})
-			}
-			count++
-			if n.Kind == Directory {
-				if err := walk(at); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}
-	if err := walk("."); err != nil {
-		return err
-	}
-	if count != len(s.in) {
-		return r.errMoved(host)
 	}
 	return nil
 }
@@ -252,7 +224,7 @@ func (r *Review) undo(s *Step) error {
 		return errEdited
 	}
 	if s.To.Side == Host && s.Do != "mode" {
-		if sum, err := to.sum(string(s.To.Path), "."); isShortage(err) {
+		if sum, err := to.sum(string(s.To.Path), ".", false); isShortage(err) {
 			return err
 		} else if err != nil || sum != s.Sum { // somebody has shut a directory, or mounted something there
 			return errEdited

@@ -178,12 +178,12 @@ func (t *tree) Attributes(p string) (map[string]string, error) {
 }
 
 // sum identifies what lies at a path, which is called as, with all its contents.
-func (t *tree) sum(p, as string) (uint64, error) {
+func (t *tree) sum(p, as string, exact bool) (uint64, error) {
 	n, err := t.Look(p)
 	if err != nil || n.Kind == Absent {
 		return 0, err
 	}
-	sum := n.sum(as)
+	sum := n.sum(as, exact)
 	if n.Kind != Directory {
 		return sum, nil
 	}
@@ -193,7 +193,7 @@ func (t *tree) sum(p, as string) (uint64, error) {
 			break
 		}
 		var more uint64
-		more, err = t.sum(path.Join(p, one), path.Join(as, one))
+		more, err = t.sum(path.Join(p, one), path.Join(as, one), exact)
 		sum += more
 	}
 	return sum, err

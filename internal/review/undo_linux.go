@@ -192,7 +192,7 @@ func (j *journal) follow(t *tree, one *appliedPath, n *Node) (bool, error) {
 		// It can be in a new directory that was moved as a whole. One that was made is moved back empty.
 		moved := s.Do == "swap" || s.Do == "move" && (s.From.Side == Upper || s.To == at)
 		if moved && s.To.Side == Host && s.To.Layer == at.Layer && under(string(s.To.Path), string(at.Path)) {
-			if s.Sum, err = t.sum(string(s.To.Path), "."); err != nil {
+			if s.Sum, err = t.sum(string(s.To.Path), ".", false); err != nil {
 				return false, err
 			}
 		}
