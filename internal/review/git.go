@@ -13,12 +13,6 @@ func objects(in string) bool { return in == "objects" || strings.HasPrefix(in, "
 // packedRefs is where the repository that a change belongs to keeps the refs that git pack-refs moves.
 func (c *Change) packedRefs() name { return name(strings.TrimSuffix(c.Path, c.git) + "packed-refs") }
 
-// indexEntries returns an index's text about its files.
-func indexEntries(b []byte, hash int) (string, bool) {
-	i, ok := gitindex.Read(b, hash)
-	return i.Entries, ok
-}
-
 // isIndex reports whether a path in a git directory is the index of a repository, or a part of one.
 func isIndex(in string) bool {
 	return gitindex.Named(path.Base(in)) && !strings.Contains("/"+in, "/refs/") && !strings.Contains("/"+in, "/logs/") && !objects(in)

@@ -75,7 +75,7 @@ func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change
 		case c.Op != Deleted && c.New.Size > 0 && gitindex.AppliedByCommit(path.Base(full)):
 			c.Refused = "the next git commit would write files by it"
 		case c.Op != Deleted && c.New.Kind == File && (isIndex(c.git) || gitindex.Named(path.Base(full)) && r.trees[layer].upper.begins(c.Path, "DIRC")):
-			keep, err = r.mergeIndex(layer, &c, rules)
+			keep, err = r.mergeIndex(layer, &c, isGitDir(path.Dir(full), dirs.lower))
 		}
 		if errors.Is(err, errLarge) {
 			c.Refused, err = errLarge.Error(), nil
@@ -322,24 +322,29 @@ func isGitDir(dir string, has func(string) bool) bool {
 }
 
 // mergeIndex reports whether the review's index differs from the workspace's old one. It clears a
-// conflict if only times were written there since.
-func (r *Review) mergeIndex(layer int, c *Change, rules *Rules) (bool, error) {
+// conflict if only times were written there since. ofHost says that the host has the repository: its
+// index gets no new gitlink, because git status would act on the configuration that lies there.
+func (r *Review) mergeIndex(layer int, c *Change, ofHost bool) (bool, error) {
 	p := r.trees[layer]
 	theirs, err := p.upper.read(c.Path)
+	var ours []byte
+	if err == nil && c.Old.Kind == File {
+		ours, err = p.lower.read(c.Path)
+	}
 	if err != nil {
 		return false, err
 	}
 	hash := hashSize(c.Path, p.lower, p.upper)
 	index, ok := gitindex.Read(theirs, hash)
+	host, known := gitindex.Read(ours, hash)
+	added := slices.IndexFunc(index.Links, func(link string) bool { return ofHost && !slices.Contains(host.Links, link) })
 	switch {
 	case !ok:
 		c.Refused = "an index of git that is not understood"
 	case index.Misplaced != "":
 		c.Refused = fmt.Sprintf("git would write %.300q by it", index.Misplaced)
-	default:
-		if made := r.newSubmodule(rules, path.Join(p.source, path.Dir(c.Path)), index.Links); made != "" {
-			c.Refused = fmt.Sprintf("it makes %.300q a submodule: git status would act on its configuration", made)
-		}
+	case added >= 0:
+		c.Refused = fmt.Sprintf("it makes %.300q a submodule: git status would act on its configuration", index.Links[added])
 	}
 	then, err := os.ReadFile(filepath.Join(r.dir, indexCopy(layer, c.Path)))
 	if errors.Is(err, fs.ErrNotExist) || c.Refused != "" || c.Old.Kind != File {
@@ -347,50 +352,14 @@ func (r *Review) mergeIndex(layer int, c *Change, rules *Rules) (bool, error) {
 	} else if err != nil {
 		return false, err
 	}
-	ours, err := p.lower.read(c.Path)
-	if err != nil {
-		return false, err
-	}
-	was, ok := indexEntries(then, hash)
-	now, ok1 := indexEntries(ours, hash)
-	wanted, ok2 := indexEntries(theirs, hash)
-	if !ok || !ok1 || !ok2 {
+	was, ok := gitindex.Read(then, hash)
+	if !ok || !known {
 		return true, nil
 	}
-	if now == was {
+	if host.Entries == was.Entries {
 		c.Conflict = ""
 	}
-	return wanted != was && wanted != now, nil
-}
-
-// newSubmodule returns a gitlink that is new in an index, and that has a .git in the review or on
-// the host; "" if there is none.
-func (r *Review) newSubmodule(rules *Rules, gitDir string, links []string) string {
-	top, ok := rules.WorkTrees[gitDir]
-	if !ok && path.Base(gitDir) == ".git" {
-		top, ok = path.Dir(gitDir), true
-	}
-	var layers []gitDirs
-	for _, p := range r.trees {
-		if p.upper != nil {
-			layers = append(layers, gitDirs{root: p.source, after: (&Comparison{Upper: p.upper, Lower: p.lower}).merged})
-		}
-	}
-	for _, link := range links {
-		if at := path.Join(top, link); ok && !slices.Contains(rules.Submodules, at) && hasRepository(layers, at) {
-			return link
-		}
-	}
-	return ""
-}
-
-// hasRepository reports whether the host or the review has, or may have, a .git in the directory to
-// which a path of the host leads.
-func hasRepository(layers []gitDirs, dir string) bool {
-	if _, err := os.Lstat(path.Join(dir, ".git")); err == nil {
-		return true
-	}
-	return slices.ContainsFunc(layers, func(g gitDirs) bool { return g.now(path.Join(g.follow(dir), ".git")) })
+	return index.Entries != was.Entries && index.Entries != host.Entries, nil
 }
 
 // read returns a file of git, if it and those that were read before are not too large.
@@ -419,8 +388,8 @@ func (t *tree) index(p string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if entries, ok := indexEntries(b, hashSize(p, t)); ok {
-		return []byte(entries), nil
+	if index, ok := gitindex.Read(b, hashSize(p, t)); ok {
+		return []byte(index.Entries), nil
 	}
 	return nil, nil
 }

@@ -47,10 +47,7 @@ type Rules struct {
 	// unchanged.
 	Configurations []string
 	// Submodules are the gitlinks in the host's indexes: no review may make a .git in one.
-	// WorkTrees are the work trees of the host's repositories, by git directory: no review may turn
-	// a directory with a .git into a submodule of one.
 	Submodules []string
-	WorkTrees  map[string]string
 }
 
 // Shown is the path of a change as people know it: relative to the workspace, or absolute.
