@@ -124,9 +124,6 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 	if err := r.forget(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.knowModes(set, chosen); err != nil {
-		return nil, err
-	}
 	if err := r.carryOut(ctx, plan, out, whole); err != nil {
 		return nil, err
 	}
@@ -366,25 +363,6 @@ func (t *tree) unmark(p string) error {
 		}
 	}
 	return nil
-}
-
-// knowModes records the permissions of directories whose change is left in the review: an apply
-// changes the times of those in which it changes names.
-func (r *Review) knowModes(set *Set, chosen []bool) error {
-	list, err := r.known()
-	if err != nil {
-		return err
-	}
-	before := len(list)
-	for i, c := range set.Changes {
-		if !chosen[i] && c.Op == Mode && c.Old.Kind == Directory && c.Conflict == "" {
-			list = append(list, appliedPath{Layer: c.Layer, Path: name(c.Path), Kind: Directory, Ino: c.Old.Ino, Mode: c.Old.Mode})
-		}
-	}
-	if len(list) == before {
-		return nil
-	}
-	return r.store.write(r.dir, knownFile, list)
 }
 
 // known lists what the review itself has put into the workspace, removed or restored; the last
