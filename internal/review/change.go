@@ -291,15 +291,14 @@ type Comparison struct {
 	unreads   map[string]bool // directories of which nobody knows all names
 	whiteouts map[string]bool // directories with a whiteout of nothing
 	used      usage
-	dirs      map[string]mergedDir
+	merges    map[string]mergedNode
 	walked    walked
 }
 
-// A mergedDir is what commands of the review see of a directory.
-type mergedDir struct {
-	absent bool // nothing
-	hidden bool // the upper layer alone: its directory is opaque or new
-	lower  bool // the lower layer alone: the upper one has nothing there
+// A mergedNode is what commands of the review see at a path.
+type mergedNode struct {
+	Node
+	hides bool // the lower layer: it is opaque or new, or lies in such a directory
 }
 
 // An opaqueDir is a directory of an upper layer that hides the contents of the lower one: it has
@@ -577,53 +576,47 @@ func leadsOut(root string, one *Change, look func(string) (Node, error)) string 
 	return "leads out of the workspace: " + strconv.Quote(one.New.Target)
 }
 
-// merged describes what commands of the review see at a path whose directory was checked.
+// merged describes what commands of the review see at a path.
 func (c *Comparison) merged(p string) (Node, error) {
-	if p == "" {
-		return Node{Kind: Directory}, nil
-	}
 	if err := c.walked.step(p); err != nil {
 		return Node{}, err
 	}
-	dir, err := c.dir(path.Dir(p))
-	if err != nil || dir.absent {
-		return Node{}, err
-	}
-	n, err := c.Upper.Look(p)
-	switch {
-	case err != nil || n.Kind == Whiteout:
-		return Node{}, err
-	case n.Kind != Absent || dir.hidden:
-		return n, nil
-	}
-	return c.Lower.Look(p)
+	n, err := c.merge(path.Join(".", p))
+	return n.Node, err
 }
 
-// maxDirs bounds the directories that dir remembers: paths that are asked for one after another are
+// maxMerged bounds the paths that merge remembers: paths that are asked for one after another are
 // near each other.
-const maxDirs = 10_000
+const maxMerged = 10_000
 
-// dir looks at a directory and, if they are not known yet, at those above it.
-func (c *Comparison) dir(p string) (d mergedDir, err error) {
-	d, known := c.dirs[p]
-	if known || p == "." {
-		return d, nil
+// merge looks at a path and, if they are not known yet, at the directories above it.
+func (c *Comparison) merge(p string) (n mergedNode, err error) {
+	if p == "." {
+		return mergedNode{Node: Node{Kind: Directory}}, nil
 	}
-	if d, err = c.dir(path.Dir(p)); err != nil {
-		return d, err
+	if n, known := c.merges[p]; known {
+		return n, nil
 	}
-	if !d.absent && !d.lower {
-		n, err := c.Upper.Look(p)
-		if err != nil {
-			return d, err
-		}
-		d = mergedDir{n.Kind == Whiteout, d.hidden || n.Opaque, n.Kind == Absent}
+	in, err := c.merge(path.Dir(p))
+	if err != nil || in.Kind != Directory {
+		return n, err
 	}
-	if c.dirs == nil || len(c.dirs) == maxDirs {
-		c.dirs = map[string]mergedDir{}
+	n.Node, err = c.Upper.Look(p)
+	switch n.hides = in.hides || n.Opaque; {
+	case err != nil:
+	case n.Kind == Whiteout:
+		n.Node = Node{}
+	case n.Kind == Absent && !in.hides:
+		n.Node, err = c.Lower.Look(p)
 	}
-	c.dirs[p] = d
-	return d, nil
+	if err != nil {
+		return n, err
+	}
+	if c.merges == nil || len(c.merges) == maxMerged {
+		c.merges = map[string]mergedNode{}
+	}
+	c.merges[p] = n
+	return n, nil
 }
 
 // under reports whether a relative path is dir or lies in it.
