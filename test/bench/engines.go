@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,17 +35,14 @@ const (
 
 // measureEngines compares what a command costs in each engine, with all that is protected by
 // default, in a git repository of 1,000 files.
-func measureEngines(ctx context.Context, s *scene, o options, r *report) (err error) {
+func measureEngines(ctx context.Context, s *scene, o options, r *report) {
 	repository := filepath.Join(s.dir, "repository")
 	tool := func(i int) string { return filepath.Join(s.dir, fmt.Sprint("tool", i)) }
-	err = errors.Join(git(ctx, s.dir, "init", "-q", repository),
-		plant(repository, 1000, func(i int) (string, string) { return fmt.Sprintf("src/package%d/file%d", i/10, i%10), "" }),
-		plant(repository, masks, func(i int) (string, string) { return fmt.Sprint("secrets/key", i), "" }))
+	s.git(ctx, s.dir, "init", "-q", repository)
+	plant(repository, 1000, func(i int) (string, string) { return fmt.Sprintf("src/package%d/file%d", i/10, i%10), "" })
+	plant(repository, masks, func(i int) (string, string) { return fmt.Sprint("secrets/key", i), "" })
 	for i := range overlays {
-		err = errors.Join(err, os.Mkdir(tool(i), 0o755))
-	}
-	if err != nil {
-		return err
+		check(os.Mkdir(tool(i), 0o755))
 	}
 	time.Sleep(settling)
 	first := s.plainBwrap(ctx)
@@ -64,16 +60,13 @@ func measureEngines(ctx context.Context, s *scene, o options, r *report) (err er
 				}
 			},
 		} {
-			hosts[name], err = s.host(ctx, repository, func(o *host.Options) {
+			hosts[name] = s.host(ctx, repository, func(o *host.Options) {
 				o.Sandboxes = map[string]host.Definition{
 					sandboxFast:   {Engine: engine, Isolation: accepted[engine]},
 					sandboxMasked: {Engine: engine, Isolation: accepted[engine], DenyPaths: []string{"secrets/*"}},
 				}
 				change(o)
 			})
-			if err != nil {
-				return err
-			}
 		}
 		session := inLibrary(ctx, hosts["session"], sandboxFast)
 		warm = append(warm,
@@ -87,9 +80,7 @@ func measureEngines(ctx context.Context, s *scene, o options, r *report) (err er
 		once = append(once, contender{name: engine + ", one-shot", run: s.oneShot(ctx, engine, repository)})
 		atOnce = append(atOnce, contender{name: engine + ", session", run: session})
 	}
-	if err := r.compare(ctx, "Engines, in a repository of 1,000 files", append(warm, prepared...), o.rounds); err != nil {
-		return err
-	}
+	r.compare(ctx, "Engines, in a repository of 1,000 files", append(warm, prepared...), o.rounds)
 	for _, g := range []struct {
 		name, first string
 		bound       float64
@@ -103,25 +94,20 @@ func measureEngines(ctx context.Context, s *scene, o options, r *report) (err er
 	// As a program has it that runs one command after another. Of what is above, each finds the caches
 	// full of what the others do, and the workspace changed by what they hold there.
 	for _, c := range prepared {
-		if err := r.compare(ctx, c.name+", with nobody else", []contender{first, c}, o.rounds); err != nil {
-			return err
-		}
+		r.compare(ctx, c.name+", with nobody else", []contender{first, c}, o.rounds)
 	}
 	r.atMost("landlock, prepared, of plain bwrap, nobody else", r.of("landlock, session, prepared", namePlain), .75, "x")
-	if err := r.compare(ctx, "Engines, one-shot", append([]contender{first}, once...), o.rounds); err != nil {
-		return err
-	}
+	r.compare(ctx, "Engines, one-shot", append([]contender{first}, once...), o.rounds)
 	r.atMost("native, one-shot, of plain bwrap", r.of("native, one-shot", namePlain), 3.5, "x")
 	r.line("\n%d at once", atOncePlain)
 	rates := map[string]float64{}
 	for _, c := range atOnce {
-		if rates[c.name], err = commandsPerSecond(atOncePlain, 2*o.rounds, c.run); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
+		rate, err := commandsPerSecond(atOncePlain, 2*o.rounds, c.run)
+		check(err)
+		rates[c.name] = rate
 		r.line("  %-45s %9.0f commands/s", c.name, rates[c.name])
 	}
 	r.atLeast("native, 8 at once, commands/s of plain bwrap", rates["native, session"]/rates[namePlain], 1, "x")
-	return nil
 }
 
 // plainBwrap is what everything is compared with.

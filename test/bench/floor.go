@@ -2,26 +2,20 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os/exec"
 	"path/filepath"
 )
 
 // measureFloor compares what go-plugin alone costs, in the program in floor, with plain bubblewrap and
 // with what sbxhost does likewise: no host of plugins costs less.
-func measureFloor(ctx context.Context, s *scene, o options, r *report) error {
+func measureFloor(ctx context.Context, s *scene, o options, r *report) {
 	program := filepath.Join(s.bin, "floor")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", program+".linked", "github.com/sbxhost/sbxhost/test/bench/floor")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the floor: %w: %s", err, out)
-	}
-	if err := install(program+".linked", program); err != nil {
-		return err
-	}
+	check(s.run(exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", program+".linked", "github.com/sbxhost/sbxhost/test/bench/floor")))
+	check(install(program+".linked", program))
 	runs := func(name string, words ...string) contender {
 		return contender{name: name, run: func() error { return s.run(exec.CommandContext(ctx, words[0], words[1:]...)) }}
 	}
-	return r.compare(ctx, "The floor", []contender{
+	r.compare(ctx, "The floor", []contender{
 		s.plainBwrap(ctx),
 		runs("a program that links go-plugin, and ends", program, "exit"),
 		runs("sbxhost -version", s.lean, "-version"),

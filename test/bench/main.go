@@ -112,7 +112,7 @@ func bench(ctx context.Context, o options, r *report, stderr io.Writer) (err err
 	measured := 0
 	for _, section := range []struct {
 		name    string
-		measure func(context.Context, *scene, options, *report) error
+		measure func(context.Context, *scene, options, *report)
 	}{
 		{"engines", measureEngines}, {"served", measureServed}, {"floor", measureFloor}, {"search", measureSearch}, {"network", measureNetwork}, {"review", measureReview}, {"memory", measureMemory},
 	} {
@@ -121,15 +121,37 @@ func bench(ctx context.Context, o options, r *report, stderr io.Writer) (err err
 		}
 		measured++
 		fmt.Fprintf(stderr, "measuring %s ...\n", section.name)
-		if err := section.measure(ctx, s, o, r); err != nil {
+		if err := failureOf(func() { section.measure(ctx, s, o, r) }); err != nil {
 			return fmt.Errorf("%s: %w", section.name, err)
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
 		}
 	}
 	if measured == 0 {
 		return fmt.Errorf("-only %v: no section has such a name", o.only)
 	}
+	return nil
+}
+
+// failure is the error that ends a measurement.
+type failure struct{ error }
+
+// check ends the measurement if there is an error.
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// failureOf returns the error that ended a measurement.
+func failureOf(measure func()) (err error) {
+	defer func() {
+		switch reason := recover().(type) {
+		case nil:
+		case failure:
+			err = reason.error
+		default:
+			panic(reason)
+		}
+	}()
+	measure()
 	return nil
 }

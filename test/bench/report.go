@@ -33,11 +33,9 @@ func (g goal) met() bool {
 func (r *report) line(format string, args ...any) { fmt.Fprintf(&r.text, format+"\n", args...) }
 
 // compare lets contenders take turns, and shows what each took, as a ratio to the first, too.
-func (r *report) compare(ctx context.Context, title string, group []contender, rounds int) error {
+func (r *report) compare(ctx context.Context, title string, group []contender, rounds int) {
 	samples, err := takeTurns(ctx, group, rounds)
-	if err != nil {
-		return err
-	}
+	check(err)
 	r.line("\n%s", title)
 	r.line("  %-45s %9s %9s %12s", "", "p50 ms", "p95 ms", "of the first")
 	for i, c := range group {
@@ -45,7 +43,6 @@ func (r *report) compare(ctx context.Context, title string, group []contender, r
 		r.rows = append(r.rows, one)
 		r.line("  %-45s %9.2f %9.2f %11.2fx", one.name, one.p50, one.p95, r.of(c.name, group[0].name))
 	}
-	return nil
 }
 
 // p50 is the median of what was compared last under a name, and 0 where nothing was.

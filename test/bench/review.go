@@ -26,20 +26,15 @@ const (
 
 // measureReview tells what reviews cost: git status in one beside the same on the workspace
 // itself, in the same definition, and what `sbxhost review` takes afterwards.
-func measureReview(ctx context.Context, s *scene, o options, r *report) (err error) {
+func measureReview(ctx context.Context, s *scene, o options, r *report) {
 	rounds := min(o.rounds, 20)
 	root := filepath.Join(s.dir, "reviewed")
-	err = errors.Join(git(ctx, s.dir, "init", "-q", root),
-		plant(root, o.files, func(i int) (string, string) { return fmt.Sprintf("%d/%d/%d", i/1000, i/100, i), fmt.Sprint(i) }),
-		git(ctx, root, "add", "."), git(ctx, root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "all"))
-	if err != nil {
-		return err
-	}
+	s.git(ctx, s.dir, "init", "-q", root)
+	plant(root, o.files, func(i int) (string, string) { return fmt.Sprintf("%d/%d/%d", i/1000, i/100, i), fmt.Sprint(i) })
+	s.git(ctx, root, "add", ".")
+	s.git(ctx, root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "all")
 	time.Sleep(settling)
-	h, err := s.host(ctx, root, func(o *host.Options) { o.Sandboxes = map[string]host.Definition{sandboxFast: {Engine: "native"}} })
-	if err != nil {
-		return err
-	}
+	h := s.host(ctx, root, func(o *host.Options) { o.Sandboxes = map[string]host.Definition{sandboxFast: {Engine: "native"}} })
 	run := func(review string) func() error {
 		return func() error {
 			var stderr bytes.Buffer
@@ -63,19 +58,17 @@ func measureReview(ctx context.Context, s *scene, o options, r *report) (err err
 		return review.Discard(ctx)
 	}
 	overlay := root + "-overlay"
-	if err := r.compare(ctx, gitStatus, []contender{
+	r.compare(ctx, gitStatus, []contender{
 		{name: directly, prepare: discard, run: run("")},
 		{name: firstOfReview, prepare: discard, run: run(benchReview)},
 		{name: inReview, prepare: discard, run: run("later")},
 		{name: inOverlay, prepare: func() error { return errors.Join(discard(), os.RemoveAll(overlay)) }, run: func() error {
 			return s.run(exec.CommandContext(ctx, "unshare", "-Urm", "sh", "-ec", plainOverlay, "sh", root, overlay, gitStatus))
 		}},
-	}, rounds); err != nil {
-		return err
-	}
+	}, rounds)
 	r.atMost("git, in a review, of direct", r.of(inReview, directly), 1.3, "x")
 	r.atMost("git, first of a review, of a new overlay", r.of(firstOfReview, inOverlay), 1.1, "x")
-	return s.carryOver(ctx, rounds, r)
+	s.carryOver(ctx, rounds, r)
 }
 
 // plainOverlay runs a command in an overlay that nothing was looked up in yet: what the kernel alone takes for
@@ -86,12 +79,9 @@ cd "$2/root"
 exec sh -c "$3"`
 
 // carryOver has `sbxhost review` list and apply changes of each kind.
-func (s *scene) carryOver(ctx context.Context, rounds int, r *report) error {
+func (s *scene) carryOver(ctx context.Context, rounds int, r *report) {
 	root := filepath.Join(s.dir, "changes")
-	err := plant(root, 2000, func(i int) (string, string) { return fmt.Sprintf("%d/%d", i/20, i%20), strings.Repeat("text\n", 200) })
-	if err != nil {
-		return err
-	}
+	plant(root, 2000, func(i int) (string, string) { return fmt.Sprintf("%d/%d", i/20, i%20), strings.Repeat("text\n", 200) })
 	sbxhost := func(args ...string) error {
 		cmd := exec.CommandContext(ctx, s.lean, args...)
 		cmd.Dir, cmd.Env = root, environ(s.dir)
@@ -99,9 +89,7 @@ func (s *scene) carryOver(ctx context.Context, rounds int, r *report) error {
 	}
 	// In each directory 10 are changed, 5 made and 5 removed.
 	const change = "for d in *; do cd $d; for f in ?; do echo more >>$f; done; for f in [0-4]; do echo new >new$f; done; rm 1[0-4]; cd ..; done"
-	if err := sbxhost("exec", "-quiet", "-config", s.config, "-sandbox", "native", "-review", benchReview, "--", "sh", "-ec", change); err != nil {
-		return err
-	}
+	check(sbxhost("exec", "-quiet", "-config", s.config, "-sandbox", "native", "-review", benchReview, "--", "sh", "-ec", change))
 	applied := false
 	undo := func() error {
 		if !applied {
@@ -111,16 +99,13 @@ func (s *scene) carryOver(ctx context.Context, rounds int, r *report) error {
 		return sbxhost("review", "undo", "-config", s.config)
 	}
 	const list, apply = "list 2,000 changes", "apply 2,000 changes"
-	if err := r.compare(ctx, "Reviews", []contender{
+	r.compare(ctx, "Reviews", []contender{
 		{name: list, prepare: undo, run: func() error { return sbxhost("review", "show", "-config", s.config, benchReview) }},
 		{name: apply, prepare: undo, run: func() error {
 			applied = true
 			return sbxhost("review", "apply", "-config", s.config, "-yes", benchReview)
 		}},
-	}, rounds); err != nil {
-		return err
-	}
+	}, rounds)
 	r.atMost(list, r.p50(list), 500, "ms")
 	r.atMost(apply, r.p50(apply), 500, "ms")
-	return nil
 }

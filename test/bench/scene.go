@@ -83,7 +83,7 @@ func (s *scene) close() error {
 }
 
 // host returns a host of the library, with what all have in common, in a workspace. The scene closes it.
-func (s *scene) host(ctx context.Context, workspace string, change func(*host.Options)) (*host.Host, error) {
+func (s *scene) host(ctx context.Context, workspace string, change func(*host.Options)) *host.Host {
 	o := host.Options{
 		EngineDir: s.bin,
 		Dir:       workspace,
@@ -94,10 +94,9 @@ func (s *scene) host(ctx context.Context, workspace string, change func(*host.Op
 	}
 	change(&o)
 	h, err := host.New(ctx, o)
-	if err == nil {
-		s.hosts = append(s.hosts, h)
-	}
-	return h, err
+	check(err)
+	s.hosts = append(s.hosts, h)
+	return h
 }
 
 // environ is the caller's, with what sbxhost remembers in the scene's directory.
@@ -118,27 +117,19 @@ func install(from, to string) error {
 }
 
 // plant makes n files below a directory.
-func plant(root string, n int, file func(i int) (name, text string)) error {
+func plant(root string, n int, file func(i int) (name, text string)) {
 	for i := range n {
 		name, text := file(i)
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			return err
-		}
+		check(os.MkdirAll(filepath.Dir(path), 0o755))
+		check(os.WriteFile(path, []byte(text), 0o644))
 	}
-	return nil
 }
 
-func git(ctx context.Context, root string, args ...string) error {
+func (s *scene) git(ctx context.Context, root string, args ...string) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("git %s: %w: %.1000s", args[0], err, out)
-	}
-	return nil
+	check(s.run(cmd))
 }
 
 // run runs cmd with the null device as stdin and stdout.

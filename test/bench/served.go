@@ -26,22 +26,15 @@ const (
 // measureServed compares commands through the server of sbx, with the configuration that
 // `sbxhost init` writes, in a git repository, with a plain line of bubblewrap: as they are, and with
 // what differs from call to call.
-func measureServed(ctx context.Context, s *scene, o options, r *report) (err error) {
+func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	// Not below /tmp, where sbx starts no server.
 	runtime, err := os.MkdirTemp(cmp.Or(os.Getenv("XDG_RUNTIME_DIR"), "/run"), "sbxhost-bench-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(runtime)) }()
+	check(err)
+	defer os.RemoveAll(runtime)
 	v := served{scene: s, ctx: ctx, env: append(environ(s.dir), "XDG_RUNTIME_DIR="+runtime, "SBX_SERVE=on")}
 	v.sbx = filepath.Join(s.bin, "sbx")
-	trees, err := v.makeTrees()
-	if err != nil {
-		return err
-	}
-	defer func() {
-		err = errors.Join(err, s.run(v.command(trees[0], nil, s.lean, "serve", "-stop")))
-	}()
+	trees := v.makeTrees()
+	defer func() { check(s.run(v.command(trees[0], nil, s.lean, "serve", "-stop"))) }()
 	repository := trees[0]
 	const plainName, sbxName = namePlain, "sbx"
 	plainIn := func(dir string, _ int) *exec.Cmd { return v.command(dir, nil, plain[0], plain[1:]...) }
@@ -59,10 +52,7 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) (err err
 		}}
 	}
 	directories := [...]string{".", "a", "a/b", "c", "d", "e"}
-	audited, err := v.writeAudited(repository)
-	if err != nil {
-		return err
-	}
+	audited := v.writeAudited(repository)
 	group := []contender{
 		row(plainName, plainIn),
 		row(sbxName, sbxIn),
@@ -79,9 +69,7 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) (err err
 			return v.command(dir, nil, v.sbx, "-config", audited, "--", "/bin/true")
 		}),
 	}
-	if err := r.compare(ctx, fmt.Sprintf("The server of sbx, %d commands back to back", burst), group, min(o.rounds, 40)); err != nil {
-		return err
-	}
+	r.compare(ctx, fmt.Sprintf("The server of sbx, %d commands back to back", burst), group, min(o.rounds, 40))
 	for _, c := range group[1:] {
 		r.atMost(c.name+", of plain bwrap", r.of(c.name, plainName), 1.5, "x")
 	}
@@ -101,22 +89,17 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) (err err
 		}}
 	}
 	const plainTogether, sbxTogether = "plain bwrap, five at once", "sbx, five at once"
-	if err := r.compare(ctx, fmt.Sprintf("Five agents in five worktrees, %d commands each", burst), []contender{
+	r.compare(ctx, fmt.Sprintf("Five agents in five worktrees, %d commands each", burst), []contender{
 		together(plainTogether, plainIn), together(sbxTogether, sbxIn),
-	}, min(o.rounds, 20)); err != nil {
-		return err
-	}
+	}, min(o.rounds, 20))
 	r.atMost(sbxTogether+", of plain bwrap", r.of(sbxTogether, plainTogether), 1.5, "x")
-	return v.measureAgent(repository, o, r, plainIn, sbxIn)
+	v.measureAgent(repository, o, r, plainIn, sbxIn)
 }
 
 // measureAgent compares the loop of one agent: as a shell runs it, and by the Model Context Protocol.
-func (v *served) measureAgent(dir string, o options, r *report, plainIn, sbxIn func(string, int) *exec.Cmd) (err error) {
-	agent, err := v.startMCP(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, agent.close()) }()
+func (v *served) measureAgent(dir string, o options, r *report, plainIn, sbxIn func(string, int) *exec.Cmd) {
+	agent := v.startMCP(dir)
+	defer func() { check(agent.close()) }()
 	commands := min(ofAnAgent, o.rounds)
 	loop := func(name string, one func(i int) error) contender {
 		return contender{name: name, run: func() error {
@@ -129,19 +112,16 @@ func (v *served) measureAgent(dir string, o options, r *report, plainIn, sbxIn f
 		}}
 	}
 	const plainLoop, sbxLoop, mcpLoop = "plain bwrap, a loop", "sbx, a loop", "sbxhost-mcp, a loop"
-	if err := r.compare(v.ctx, fmt.Sprintf("An agent's loop of %d commands", commands), []contender{
+	r.compare(v.ctx, fmt.Sprintf("An agent's loop of %d commands", commands), []contender{
 		loop(plainLoop, func(i int) error { return v.run(plainIn(dir, i)) }),
 		loop(sbxLoop, func(i int) error { return v.run(sbxIn(dir, i)) }),
 		loop(mcpLoop, func(int) error {
 			return agent.call("tools/call", map[string]any{"name": "run", "arguments": map[string]any{"command": []string{"/bin/true"}}})
 		}),
-	}, min(o.rounds, 3)); err != nil {
-		return err
-	}
+	}, min(o.rounds, 3))
 	for _, name := range []string{sbxLoop, mcpLoop} {
 		r.atMost(name+", of plain bwrap", r.of(name, plainLoop), 1.25, "x")
 	}
-	return nil
 }
 
 // served runs what measureServed compares.
@@ -159,36 +139,32 @@ func (v *served) command(dir string, more []string, name string, args ...string)
 }
 
 // makeTrees makes a repository and worktrees of it, each with the configuration of `sbxhost init`.
-func (v *served) makeTrees() (trees []string, err error) {
+func (v *served) makeTrees() (trees []string) {
 	top := filepath.Join(v.dir, "served")
 	const commit = `git init -q . && mkdir -p a/b c d e && for d in a a/b c d e; do echo text >$d/file; done && git add -A &&
 git -c user.name=bench -c user.email=bench@example.com commit -qm one`
-	if err = os.Mkdir(top, 0o755); err == nil {
-		err = v.run(v.command(top, nil, "sh", "-ec", commit))
-	}
-	for i := 0; i < agents && err == nil; i++ {
+	check(os.Mkdir(top, 0o755))
+	check(v.run(v.command(top, nil, "sh", "-ec", commit)))
+	for i := range agents {
 		tree := top
 		if i > 0 {
 			tree = fmt.Sprint(top, i)
-			err = v.run(v.command(top, nil, "git", "worktree", "add", "-q", tree))
+			check(v.run(v.command(top, nil, "git", "worktree", "add", "-q", tree)))
 		}
 		trees = append(trees, tree)
-		if err == nil { // which also trusts what it writes
-			err = v.run(v.command(tree, nil, v.lean, "init"))
-		}
+		check(v.run(v.command(tree, nil, v.lean, "init"))) // which also trusts what it writes
 	}
-	return trees, err
+	return trees
 }
 
 // writeAudited writes that configuration with an audit log, which is not in the repository.
-func (v *served) writeAudited(repository string) (config string, err error) {
+func (v *served) writeAudited(repository string) (config string) {
 	text, err := os.ReadFile(filepath.Join(repository, "config.hcl"))
-	if err != nil {
-		return "", err
-	}
+	check(err)
 	config = filepath.Join(v.dir, "audited.hcl")
 	text = fmt.Appendf(text, "\naudit {\n  path = %q\n}\n", filepath.Join(v.dir, "audit.log"))
-	return config, os.WriteFile(config, text, 0o600)
+	check(os.WriteFile(config, text, 0o600))
+	return config
 }
 
 // mcpClient is an agent's end of a connection with sbxhost-mcp.
@@ -199,28 +175,21 @@ type mcpClient struct {
 	calls   int
 }
 
-func (v *served) startMCP(dir string) (_ *mcpClient, err error) {
+func (v *served) startMCP(dir string) *mcpClient {
 	c := &mcpClient{cmd: v.command(dir, nil, filepath.Join(v.bin, "sbxhost-mcp"))}
 	c.cmd.Stderr = v.stderr
-	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	stdout, err := c.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	c.answers = bufio.NewReader(stdout)
-	if err := c.cmd.Start(); err != nil {
-		return nil, err
-	}
-	err = c.call("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "bench", "version": "1"}})
+	stdin, inErr := c.cmd.StdinPipe()
+	stdout, outErr := c.cmd.StdoutPipe()
+	check(errors.Join(inErr, outErr, c.cmd.Start()))
+	c.stdin, c.answers = stdin, bufio.NewReader(stdout)
+	err := c.call("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "bench", "version": "1"}})
 	if err == nil {
 		err = json.NewEncoder(c.stdin).Encode(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.close())
+		check(errors.Join(err, c.close()))
 	}
-	return c, nil
+	return c
 }
 
 // call returns an error for an answer that is one, or that a command did not succeed.
