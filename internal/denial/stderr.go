@@ -129,12 +129,8 @@ func (f *Failure) complaints() (list []Denial) {
 			list = append(list, d)
 			continue
 		}
-		found := causes(line)
-		if len(found) > 0 && f.printed(line) {
-			continue
-		}
 		before := len(list)
-		for _, c := range found {
+		for _, c := range causes(line) {
 			switch c {
 			case absent, unwritable, refused, taken:
 				subjects := f.subjects(line)

@@ -58,31 +58,6 @@ func (f *Failure) saysWhy(program string) bool {
 	return false
 }
 
-// printed reports whether the command's own text contains the details of a line, besides bare error
-// words. The command then printed them itself, and they are no evidence.
-func (f *Failure) printed(line string) bool {
-	text := f.text()
-	text = text[:min(len(text), 64<<10)]
-	rest := line
-	for range 8 {
-		said := rest
-		if i := strings.IndexAny(said, "'\"`\\"); i >= 0 {
-			said = said[:i]
-		}
-		lower := strings.ToLower(said)
-		for _, c := range causes(said) {
-			if !slices.ContainsFunc(phrases[c], func(phrase string) bool { return lower == strings.ToLower(phrase) }) && strings.Contains(text, said) {
-				return true
-			}
-		}
-		var more bool
-		if _, rest, more = strings.Cut(rest, ": "); !more {
-			break
-		}
-	}
-	return false
-}
-
 // notOutside reports whether a word leads to the sandbox's own loopback, or to a socket: a network
 // would not help.
 func notOutside(word string) bool {
