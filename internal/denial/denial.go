@@ -268,18 +268,15 @@ func (f *Failure) otherPort(name string, port uint16) Denial {
 // noNetwork is about a command without a network; host is "" if the command's target is unknown. It
 // proposes neither addresses, which a definition does not list, nor the whole network, which is
 // never the smallest change.
-func (f *Failure) noNetwork(host string, port uint16, who string) Denial {
+func (f *Failure) noNetwork(host string, port uint16) Denial {
 	if f.Spec.Network.Mode != shared.NetworkNone {
 		return Denial{}
 	}
 	d := Denial{Host: host, Operation: "connect", Attribute: "network"}
 	d.Reason = fmt.Sprintf("sandbox %q has no network", f.Sandbox)
-	switch {
-	case host != "":
+	if host != "" {
 		d.Value, d.Element = rule(host, port), true
 		d.Reason += ", and the command looked for " + hostpath.Line(host)
-	case who != "":
-		d.Reason += fmt.Sprintf("; %s may need one", who)
 	}
 	return d
 }

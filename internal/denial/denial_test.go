@@ -130,7 +130,6 @@ func TestProtectedInHome(t *testing.T) {
 // What the arguments of a command name, and its output does not.
 func TestWords(t *testing.T) {
 	t.Parallel()
-	network := []string{"connect by network?"}
 	named := []string{`connect example.com by network: network = ["example.com"]?`}
 	shown := func(p string) string { return fmt.Sprintf("read %s by bind_paths: add %q to bind_paths?", p, p) }
 	for _, tt := range []struct {
@@ -142,17 +141,15 @@ func TestWords(t *testing.T) {
 		{args: "/usr/bin/curl https://example.com", want: named},
 		{args: "curl https://example.com", on: true},
 		{args: "curl http://localhost:3000/x"}, {args: "curl -sS 127.0.0.1:3000"}, {args: "curl http://[::1]:3000"},
-		{args: "curl https://localhost.example.com", want: []string{`connect localhost.example.com by network: network = ["localhost.example.com"]?`}},
 		{args: "curl http://example.com:8080/x", want: []string{`connect example.com by network: network = ["example.com:8080"]?`}},
-		{args: "curl --unix-socket /var/run/none.sock http://x/"}, {args: "curl http://192.0.2.1/", want: network},
+		{args: "curl --unix-socket /var/run/none.sock http://x/"}, {args: "curl http://192.0.2.1/"},
 		{args: "git fetch /data", want: nil}, {args: "git fetch /data/set.csv", want: []string{shown("/data/set.csv")}},
 		{script: "cd keys && cat id", want: []string{"read /workspace/keys/id by deny_paths?"}}, {script: "cd \"$X\" && cat keys/id"}, {script: "(cd x; true); cat keys/id"},
 		{args: "mount /data/set.csv /mnt"},
 		{args: "npm test"}, {args: "npm ci"},
-		{args: "curl", want: network},
-		{script: "if ! CI=1 curl -s x; then exit 1; fi", want: network},
+		{script: "if ! CI=1 curl -s example.com; then exit 1; fi", want: named},
 		{script: "echo \"use curl\" # curl"},
-		{script: "out=$(curl -s x)", want: network},
+		{script: "out=$(curl -s example.com/x.json)", want: named}, {args: "curl -s localhost:3000/x.json"},
 		{args: "sh -c"},
 		{args: "cat /data/set.csv", want: []string{shown("/data/set.csv")}},
 		{args: "tool --in=/data/set.csv", want: []string{shown("/data/set.csv")}},

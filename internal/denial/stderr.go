@@ -158,7 +158,7 @@ func (f *Failure) complaints() (list []Denial) {
 				list = append(list, f.full(line))
 			case unresolved:
 				name := f.hostIn(line)
-				list = append(list, f.noNetwork(name, f.portOf(name, line), ""))
+				list = append(list, f.noNetwork(name, f.portOf(name, line)))
 			case unreachable:
 				list = append(list, f.unreachable(line))
 			case processes:
@@ -295,7 +295,7 @@ func (f *Failure) unreachable(line string) Denial {
 			return Denial{}
 		}
 	}
-	return f.noNetwork(cmp.Or(name, address), f.portOf(name, line), "")
+	return f.noNetwork(cmp.Or(name, address), f.portOf(name, line))
 }
 
 // hostIn returns the name of the host that a line says the program looked for: from a URL, from a

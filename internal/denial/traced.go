@@ -45,7 +45,7 @@ func (f *Failure) ofTraced(c *shared.TracedCall) Denial {
 	case name == "localhost" || notAddr == nil && addr.IsLoopback():
 		return f.hostPort(uint16(port))
 	case f.Spec.Network.Mode != shared.NetworkNames:
-		d := f.noNetwork(name, uint16(port), "")
+		d := f.noNetwork(name, uint16(port))
 		d.Host = c.Target
 		return d
 	case notAddr == nil && egress.Fake(addr): // an address of the gate, which reports its name itself

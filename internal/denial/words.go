@@ -28,14 +28,15 @@ func (f *Failure) fromArguments() Denial {
 	}
 	for _, l := range f.commands() {
 		program, text := path.Base(l.words[0]), strings.Join(l.words, " ")
-		if !slices.Contains([]string{"curl", "wget", "getent"}, program) || slices.ContainsFunc(l.words, notOutside) || f.saysWhy(program) {
-			continue
-		}
 		host := patterns().hostname.FindString(text)
 		if m := patterns().sought.FindStringSubmatch(text); m != nil {
 			host = m[1]
 		}
-		return f.noNetwork(host, f.portOf(host, ""), program)
+		// A network would not help to reach the sandbox's own loopback, or a socket.
+		inside := slices.ContainsFunc([]string{"localhost", "127.", "[::1]", "--unix-socket"}, func(word string) bool { return strings.Contains(text, word) })
+		if slices.Contains([]string{"curl", "wget", "getent"}, program) && strings.Contains(host, ".") && !inside && !f.saysWhy(program) {
+			return f.noNetwork(host, f.portOf(host, ""))
+		}
 	}
 	return Denial{}
 }
@@ -56,19 +57,6 @@ func (f *Failure) saysWhy(program string) bool {
 		}
 	}
 	return false
-}
-
-// notOutside reports whether a word leads to the sandbox's own loopback, or to a socket: a network
-// would not help.
-func notOutside(word string) bool {
-	if strings.HasPrefix(word, "--unix-socket") || strings.HasPrefix(word, "unix://") {
-		return true
-	}
-	if _, after, ok := strings.Cut(word, "://"); ok {
-		word = after
-	}
-	host, _, _ := strings.Cut(word, "/")
-	return strings.HasPrefix(host, "[::1]") || strings.HasPrefix(host, "127.") || host == "localhost" || strings.HasPrefix(host, "localhost:")
 }
 
 // A line is a command line, and its working directory; "" if that is unknown.
