@@ -247,7 +247,6 @@ func TestSaid(t *testing.T) {
 		"ping: socket: Operation not permitted":                                                                                             {"call?"},
 		"ping: permission denied (are you root?)":                                                                                           {"call?"},
 		"Error: listen EACCES: permission denied 0.0.0.0:80":                                                                                {"call?"},
-		"Error: listen EACCES: permission denied 0.0.0.0:8080":                                                                              nil,
 		"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?":                                 nil,
 		"E: Unable to lock directory /var/lib/app/lock - open (2: No such file or directory)":                                               {`read /var/lib/app/lock by bind_paths?`},
 		"E: Could not open lock file /var/lib/dpkg/lock-frontend - open (30: Read-only file system)":                                        {`write /var/lib/dpkg/lock-frontend?`},
