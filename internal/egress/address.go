@@ -28,8 +28,7 @@ var specials = []special{
 	{"fd20:ce::254/128", metadata, false},   // Google
 	{"fe80::a9fe:a9fe/128", metadata, false},
 
-	{"0.0.0.0/32", "unspecified, which means this machine", false},
-	{"0.0.0.0/8", "of the range \"this network\" (RFC 791)", false},
+	{"0.0.0.0/8", "unspecified, which means this machine or network", false},
 	{"10.0.0.0/8", rfc1918, true},
 	{"100.64.0.0/10", "shared by the customers of a provider (CGNAT, RFC 6598)", true},
 	{"127.0.0.0/8", "loopback", true},
@@ -45,17 +44,11 @@ var specials = []special{
 	{"198.18.0.0/15", "of the range that stands for names inside of sandboxes (198.18.0.0/15, RFC 2544)", false},
 	{"198.51.100.0/24", documentation, true},
 	{"203.0.113.0/24", documentation, true},
-	{"224.0.0.0/4", multicast, false},
-	{"255.255.255.255/32", "broadcast", false},
-	{"240.0.0.0/4", "reserved (RFC 1112)", false},
+	{"224.0.0.0/4", "multicast", false},
+	{"240.0.0.0/4", "reserved, or broadcast (RFC 1112)", false},
 
-	{"::/128", "unspecified, which means this machine", false},
+	// Those outside of 2000::/3 that the word private allows. CheckAddress refuses the rest of them.
 	{"::1/128", "loopback", true},
-	{"::/96", "an IPv4 address in a form that is out of use (RFC 4291)", false},
-	{"::ffff:0:0:0/96", "translated to IPv4 (RFC 2765)", false},
-	{"64:ff9b:1::/48", "translated to IPv4 in a private network (NAT64, RFC 8215)", false},
-	{"100::/64", "for what is discarded (RFC 6666)", false},
-	{"100:0:0:1::/64", "a dummy (RFC 9780)", false},
 	{"2001::/32", "tunnelled to IPv4 (Teredo, RFC 4380)", false},
 	{"2001:2::/48", "for benchmarks (RFC 5180)", false},
 	{"2001::/23", protocols, true},
@@ -63,11 +56,9 @@ var specials = []special{
 	{"2002::/16", "tunnelled to IPv4 (6to4, RFC 3056)", false},
 	{"2620:4f:8000::/48", as112, true},
 	{"3fff::/20", documentation, true},
-	{"5f00::/16", "of segment routing (RFC 9602)", false},
 	{"fc00::/7", "private (ULA, RFC 4193)", true},
 	{"fe80::/10", "link-local (RFC 4291)", true},
 	{"fec0::/10", "site-local (RFC 3879)", true},
-	{"ff00::/8", multicast, false},
 }
 
 const (
@@ -76,7 +67,6 @@ const (
 	protocols     = "of the range for protocols (RFC 6890)"
 	documentation = "for documentation"
 	as112         = "for names of private networks (AS112, RFC 7535)"
-	multicast     = "multicast"
 )
 
 // ranges returns the prefixes of specials.
