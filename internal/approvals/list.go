@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"sync"
 )
 
 // ErrTampered is wrapped by the error for a store that counts as empty because somebody else could
@@ -40,13 +42,29 @@ type entry[T any] interface {
 	check() error     // says what is invalid
 }
 
+// decoded are the last text of each file name that was decoded, and its entries. A command reads the
+// trusted configurations more than once, and a server reads the same ones for each command.
+var decoded sync.Map
+
+type decodedText struct {
+	text []byte
+	list any
+}
+
 // list returns the entries; none if there is no file.
 func (f listFile[T, P]) list() ([]T, error) {
 	text, err := f.read()
 	if err != nil || text == nil {
 		return nil, err
 	}
-	return f.decode(text)
+	if last, ok := decoded.Load(f.name); ok && bytes.Equal(last.(*decodedText).text, text) {
+		return slices.Clone(last.(*decodedText).list.([]T)), nil
+	}
+	list, err := f.decode(text)
+	if err == nil {
+		decoded.Store(f.name, &decodedText{text, slices.Clone(list)})
+	}
+	return list, err
 }
 
 // errUnchanged says that there is nothing to write.
