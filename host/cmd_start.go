@@ -247,9 +247,6 @@ func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy
 	if err != nil {
 		return err
 	}
-	if err := opened.Claim(); err != nil {
-		return &SandboxError{Sandbox: opened.Name, Err: err}
-	}
 	watching := make(chan []facts.Watched, 1)
 	if spec := &opened.Resolved.Spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules are by path
 		go func() { watching <- opened.Resolved.Watch(opened.Engine.Info.Features) }()

@@ -183,7 +183,7 @@ func TestKeptByOneProgram(t *testing.T) {
 	if err := b.Command(t.Context(), "dev", "true").Run(); !errors.Is(err, host.ErrSessionInUse) {
 		t.Errorf("the second: %v", err)
 	}
-	must(t, a.EndProcesses(t.Context()))
+	must(t, a.Close())
 	output(t, b, "dev", "true")
 }
 

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -32,6 +33,12 @@ func TestReview(t *testing.T) {
 	must(t, err)
 	if _, err := h.OpenReview(t.Context(), "lib"); !errors.Is(err, host.ErrReviewInUse) {
 		t.Errorf("while a command of it runs: %v", err)
+	}
+	other := newHost(t, func(o *host.Options) { o.Workspace.Root, o.Dir = h.Root(), h.Root() })
+	second := other.Command(t.Context(), "fast", "true")
+	second.Review = "lib"
+	if err := second.Run(); !errors.Is(err, host.ErrReviewInUse) || !strings.Contains(err.Error(), fmt.Sprintf(`review "lib" is in use by process %d`, os.Getpid())) {
+		t.Errorf("another Host's command: %v", err)
 	}
 	must(t, stdin.Close())
 	must(t, cmd.Wait())

@@ -107,7 +107,7 @@ func TestMountPointsInTemp(t *testing.T) {
 	}
 }
 
-// A named session is what several Hosts share, of one workspace alone.
+// A named session is what one Host after another has, of one workspace alone.
 func TestNamedSession(t *testing.T) {
 	t.Parallel()
 	base, root := t.TempDir()+"/sessions", t.TempDir()
@@ -115,10 +115,19 @@ func TestNamedSession(t *testing.T) {
 		withTemp(base, "work")(o)
 		o.Workspace.Root, o.Dir = root, root
 	}
-	a, b := newHost(t, same), newHost(t, same)
+	a := newHost(t, same)
 	output(t, a, "fast", "echo one >/tmp/f")
-	if got := output(t, b, "online", "cat /tmp/f"); got != "one\n" {
+	if got := output(t, a, "online", "cat /tmp/f"); got != "one\n" {
 		t.Errorf("got %q", got)
+	}
+	b := newHost(t, same)
+	if err := b.Command(t.Context(), "fast", "true").Run(); !errors.Is(err, host.ErrSessionInUse) || err.Error() != fmt.Sprintf(`session "work" is in use by process %d`, os.Getpid()) {
+		t.Errorf("of a second Host: %v", err)
+	}
+	explanation, err := b.Command(t.Context(), "fast", "true").Explain()
+	must(t, err)
+	if notes := fmt.Sprint(explanation.Plan.Notes); !strings.Contains(notes, "the plan is for an empty one") {
+		t.Errorf("of a plan: %s", notes)
 	}
 	list, err := host.Sessions(t.Context(), nil, base)
 	if err != nil || len(list) != 1 || list[0].Name != "work" || !list[0].InUse || list[0].Workspace != a.Root() || list[0].Size == 0 {
@@ -128,10 +137,10 @@ func TestNamedSession(t *testing.T) {
 		t.Errorf("removing one in use: %v", err)
 	}
 	a.Close()
-	b.Close()
-	if got := output(t, newHost(t, same), "fast", "cat /tmp/f"); got != "one\n" {
+	if got := output(t, b, "fast", "cat /tmp/f"); got != "one\n" {
 		t.Errorf("got %q", got)
 	}
+	b.Close()
 	o := host.Options{Builtins: builtins, Workspace: host.WorkspaceOptions{Root: t.TempDir(), Temp: true}, Session: host.SessionOptions{Name: "work", Dir: base}}
 	if h, err := host.New(t.Context(), o); !errors.Is(err, host.ErrSessionWorkspace) {
 		h.Close()

@@ -52,6 +52,10 @@ func newServing(t *testing.T, flags ...string) *serving {
 sandbox "fast" {
   engine = "native"
 }
+sandbox "other" {
+  engine    = "native"
+  read_only = true
+}
 sandbox "open" {
   engine  = "noop"
   network = true
@@ -98,10 +102,10 @@ func (s *serving) sbx(before string, args ...string) *exec.Cmd {
 
 // begun starts a command whose first line is "begun", and returns when that has come. The server
 // runs it: a client that a busy one lets wait for a second does without.
-func (s *serving) begun(t *testing.T, stderr io.Writer, script string) (*exec.Cmd, io.Reader) {
+func (s *serving) begun(t *testing.T, stderr io.Writer, script string, flags ...string) (*exec.Cmd, io.Reader) {
 	t.Helper()
 	for range 20 {
-		cmd := s.sbx("", "-c", script)
+		cmd := s.sbx("", append(flags, "-c", script)...)
 		cmd.Stderr = stderr
 		stdout, err := cmd.StdoutPipe()
 		if err == nil {

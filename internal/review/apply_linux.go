@@ -82,7 +82,7 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 	if choice.Digest != "" && choice.Digest != set.Digest {
 		return nil, fmt.Errorf("%w: its digest is %s now, not %s", ErrChanged, set.Digest, choice.Digest)
 	}
-	lock, err := lockFileAt(ctx, filepath.Join(r.store.dir, applyLock), unix.LOCK_EX)
+	lock, err := lockFileAt(ctx, filepath.Join(r.store.dir, applyLock))
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,7 +26,6 @@ import (
 // Names in a review's directory. Engines use other names there.
 const (
 	lockFile    = "review.lock"
-	addingFile  = "adding.lock"
 	recordFile  = "review.json"
 	slotsDir    = "slots"
 	journalFile = "journal.json"
@@ -101,19 +101,21 @@ type layerRecord struct {
 	Begun  int64 // the latest change time of source files that commands found
 }
 
-// A Use is a command's use of a review. Until its end nobody lists or applies the review.
+// A Use is the use of a review by the commands of one Host. Until its end nobody else uses the
+// review.
 type Use struct {
 	Name string
 	Dir  string // the directory for an engine's files
 	lock lock
 
-	store *Store
+	adding sync.Mutex
+	store  *Store
 }
 
 // Close ends the use. A review in which no engine has stored anything, such as that of a refused
 // command, goes with its last use.
 func (u *Use) Close() {
-	if u.store.unused(u.Dir) && hostpath.TryLock(int(u.lock), unix.LOCK_EX) == nil && u.store.unused(u.Dir) {
+	if u.store.unused(u.Dir) {
 		_ = u.store.remove(context.Background(), u.Dir)
 	}
 	u.lock.release()
@@ -138,7 +140,8 @@ func has(dir, name string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Join begins to use a review. It makes a missing one.
+// Join begins to use a review. It makes a missing one. The error is a sessiondir.InUseError while
+// somebody else uses the review.
 func (s *Store) Join(ctx context.Context, name, sandbox, reach string) (*Use, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -151,24 +154,14 @@ func (s *Store) Join(ctx context.Context, name, sandbox, reach string) (*Use, er
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		how := unix.LOCK_SH
-		if s.unsettled(dir) {
-			how = unix.LOCK_EX
-		}
-		lock, err := lockIn(ctx, dir, how)
+		lock, err := lockIn(hostpath.NoWait(), dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		} else if err != nil {
 			return nil, err
 		}
-		if how == unix.LOCK_EX {
-			if err = s.settle(ctx, dir, sandbox, reach); err == nil {
-				err = hostpath.TryLock(int(lock), unix.LOCK_SH)
-			}
-		}
-		if err == nil && s.unsettled(dir) { // another process did, between the locks
-			lock.release()
-			continue
+		if s.unsettled(dir) {
+			err = s.settle(ctx, dir, sandbox, reach)
 		}
 		var rec record
 		if err == nil {
@@ -181,7 +174,7 @@ func (s *Store) Join(ctx context.Context, name, sandbox, reach string) (*Use, er
 			lock.release()
 			return nil, err
 		}
-		return &Use{name, dir, lock, s}, nil
+		return &Use{Name: name, Dir: dir, lock: lock, store: s}, nil
 	}
 }
 
@@ -225,11 +218,8 @@ func onlyLocked(dir string) error {
 // whose mounter holds an exclusive lock on lock. It copies the indexes in gitDirs that lie in the
 // source.
 func (u *Use) Add(ctx context.Context, source, upper, lock string, gitDirs ...string) error {
-	adding, err := lockFileAt(ctx, filepath.Join(u.Dir, addingFile), unix.LOCK_EX)
-	if err != nil {
-		return err
-	}
-	defer adding.release()
+	u.adding.Lock()
+	defer u.adding.Unlock()
 	var rec record
 	if err := u.store.read(u.Dir, recordFile, &rec); err != nil {
 		return err
@@ -320,7 +310,7 @@ func (s *Store) List() (list []Info, err error) {
 		if info, err := os.Lstat(filepath.Join(dir, appliedFile)); err == nil {
 			one.Applied, one.Used = true, info.ModTime()
 		}
-		if lock, err := lockIn(hostpath.NoWait(), dir, unix.LOCK_EX); err == nil {
+		if lock, err := lockIn(hostpath.NoWait(), dir); err == nil {
 			lock.release()
 		} else {
 			one.InUse = errors.Is(err, ErrInUse)
@@ -367,7 +357,7 @@ func (s *Store) open(ctx context.Context, name, base string) (*Review, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	lock, err := lockIn(ctx, dir, unix.LOCK_EX)
+	lock, err := lockIn(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("review %q: %w", name, fs.ErrNotExist)
 	}
@@ -396,7 +386,7 @@ func (r *Review) mounterGone(ctx context.Context, file string) error {
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	lock, err := lockFileAt(ctx, file, unix.LOCK_EX)
+	lock, err := lockFileAt(ctx, file)
 	if err == nil {
 		lock.release()
 	}
@@ -478,14 +468,14 @@ func (l lock) release() { hostpath.Unlock(int(l)) }
 
 // lockIn takes the lock of a review's directory. It returns fs.ErrNotExist if the directory is
 // gone.
-func lockIn(ctx context.Context, dir string, how int) (lock, error) {
-	return lockFileAt(ctx, filepath.Join(dir, lockFile), how)
+func lockIn(ctx context.Context, dir string) (lock, error) {
+	return lockFileAt(ctx, filepath.Join(dir, lockFile))
 }
 
-func lockFileAt(ctx context.Context, file string, how int) (lock, error) {
-	fd, err := hostpath.LockAt(ctx, unix.AT_FDCWD, file, how)
+func lockFileAt(ctx context.Context, file string) (lock, error) {
+	fd, err := hostpath.LockAt(ctx, unix.AT_FDCWD, file, unix.LOCK_EX)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = fmt.Errorf("%s: %w", hostpath.Quote(filepath.Base(filepath.Dir(file))), ErrInUse)
+		err = sessiondir.InUse(fmt.Sprintf("review %q", filepath.Base(filepath.Dir(file))), file, ErrInUse)
 	}
 	return lock(fd), err
 }

@@ -57,7 +57,7 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 		return last.Name, nil, err
 	}
 	defer r.Close()
-	lock, err := lockFileAt(ctx, filepath.Join(s.dir, applyLock), unix.LOCK_EX)
+	lock, err := lockFileAt(ctx, filepath.Join(s.dir, applyLock))
 	if err != nil {
 		return last.Name, nil, err
 	}
@@ -288,7 +288,7 @@ func (s *Store) forgetOthers(ctx context.Context, but *Review) {
 		if _, err := os.Lstat(filepath.Join(dir, appliedFile)); err != nil {
 			continue
 		}
-		lock, err := lockIn(hostpath.NoWait(), dir, unix.LOCK_EX)
+		lock, err := lockIn(hostpath.NoWait(), dir)
 		if err != nil {
 			continue
 		}

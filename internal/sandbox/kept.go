@@ -28,10 +28,9 @@ type sharedProcesses struct {
 	idle   *time.Timer   // while there are no users
 	ended  chan struct{} // closed when nothing runs any more; nil if nobody waits for that
 
-	last    *facts.Resolved // of the last command that has ended, with the state then
-	slot    *slot
-	holds   []func() // release the stubs of one table each
-	release func()   // releases the session's lock; nil before that is held
+	last  *facts.Resolved // of the last command that has ended, with the state then
+	slot  *slot
+	holds []func() // release the stubs of one table each
 }
 
 // enterProcesses counts one more command that shares processes; nil means that t does not. While
@@ -78,20 +77,6 @@ func (p *Pool) enterProcesses(ctx context.Context, t *Target) (*sharedProcesses,
 
 func (k *sharedProcesses) refuse(attribute, message string) error {
 	return &shared.Error{Kind: shared.ErrDenied, Attribute: attribute, Message: message, Hint: "end the session's processes first, or use another session"}
-}
-
-// Claim reserves the session for the processes of this Host, before one starts.
-func (sb *Open) Claim() (err error) {
-	k := sb.processes
-	if k == nil {
-		return nil
-	}
-	k.pool.mu.Lock()
-	defer k.pool.mu.Unlock()
-	if k.release == nil {
-		k.release, err = session.Claim(sb.Resolved.Spec.Session.Dir)
-	}
-	return err
 }
 
 // keep records that processes can run in a slot, with the stubs for them.
@@ -205,8 +190,5 @@ func (k *sharedProcesses) report() {
 func (k *sharedProcesses) end() {
 	for _, release := range k.holds {
 		release()
-	}
-	if k.release != nil {
-		k.release()
 	}
 }

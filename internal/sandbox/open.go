@@ -75,6 +75,11 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	}
 	defer func() { err = view.BlameCommand(err, &t.Definition, t.DefinitionBinds) }()
 	name, def := t.Name, p.forRoute(t.Definition, via)
+	if !t.Planning {
+		if err := p.claim(ctx, &t, &def); err != nil {
+			return nil, err
+		}
+	}
 	k, err := p.enterProcesses(ctx, &t)
 	if err != nil {
 		return nil, err
@@ -172,11 +177,13 @@ func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, unco
 	if p.Session.Each() && (def.Session.Processes || def.Review != "") {
 		return nil, &Error{Sandbox: name, Err: session.ErrNoSession}
 	}
-	SetStage(ctx, "it waited for the lock of its session")
 	reach := session.CredentialKey(&def, p.Machine.Sets())
 	shares := def.Review == view.NewReview || def.Session.Processes
 	for write := false; ; write = true {
 		state, err := p.Session.Get(ctx, reach, write || shares)
+		if held, ok := errors.AsType[*session.InUseError](err); ok && t.Planning {
+			state, err = p.Session.Plan(ctx, reach, held)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -51,13 +51,14 @@ func (p *Pool) joinReview(ctx context.Context, name string, def *view.Definition
 	if use := p.reviews.uses[def.Review]; use != nil {
 		return use, nil
 	}
-	SetStage(ctx, "it waited for review %q", def.Review)
 	waiting, cancel := context.WithTimeout(ctx, reviewPatience)
 	defer cancel()
 	use, err := p.ReviewStore().Join(waiting, def.Review, name, session.CredentialKey(def, p.Machine.Sets()))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
+		} else if errors.Is(err, review.ErrInUse) {
+			return nil, err
 		}
 		return nil, view.Invalid("review", err.Error(), reviewHint(err))
 	}

@@ -3,6 +3,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -15,9 +16,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
-	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
@@ -61,7 +60,7 @@ func reachSub(name, reach string) string {
 // Session is the session of a Host.
 type Session struct {
 	oneShot, needed bool // needed: fail rather than do without
-	each            bool
+	each, temp      bool
 	owner           *sessiondir.User
 	base            string
 	dir             *sessiondir.Dir
@@ -70,9 +69,12 @@ type Session struct {
 	root            string // of the workspace
 	logger          hclog.Logger
 
-	lock    chan struct{} // a mutex whose waiters can give up; it guards the next fields
-	closed  bool
-	current map[string]State // by CredentialKey
+	lock   chan struct{} // a mutex whose waiters can give up; it guards the next fields
+	closed bool
+
+	planned  *sessiondir.Dir   // of plans; may be nil
+	standIns map[string]string // its directories, with those that they stand for
+	current  map[string]State  // by CredentialKey
 
 	stopSweep context.CancelFunc // nil: no sweep has begun
 	sweepDone chan struct{}
@@ -89,7 +91,7 @@ type Purpose struct {
 
 // New prepares a session. It makes no directory.
 func New(o Options, f Purpose) (*Session, error) {
-	s := &Session{lock: make(chan struct{}, 1), oneShot: o.OneShot || o.Each, each: o.Each, owner: f.Owner, needed: f.Temp || o.Name != "", id: rand.Text(), root: f.Root, logger: f.Logger, current: map[string]State{}}
+	s := &Session{lock: make(chan struct{}, 1), oneShot: o.OneShot || o.Each, each: o.Each, owner: f.Owner, temp: f.Temp, needed: f.Temp || o.Name != "", id: rand.Text(), root: f.Root, logger: f.Logger, current: map[string]State{}, standIns: map[string]string{}}
 	switch {
 	case o.Dir != "":
 		s.base = o.Dir
@@ -145,7 +147,7 @@ func (s *Session) Get(ctx context.Context, reach string, write bool) (State, err
 	case s.oneShot && !s.needed && !write:
 		return State{Session: shared.Session{ID: s.idOf(reach)}}, nil
 	}
-	state, err := s.open(ctx, reach)
+	state, err := s.open(ctx, s.dir, reach)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return State{}, context.Cause(ctx) // this says nothing about the next command's session
@@ -180,53 +182,78 @@ type State struct {
 	Note string // what is not as asked
 }
 
-// Temp makes the directory that is /tmp inside.
+// Temp makes the directory that is /tmp inside. It also does so while another process has the
+// session, for which the commands wait, or fail.
 func (s *Session) Temp(ctx context.Context) (string, error) {
-	if _, err := s.Get(ctx, "", true); err != nil {
+	dir := s.dir
+	if _, err := s.Get(ctx, "", true); errors.Is(err, sessiondir.ErrInUse) {
+		dir = dir.Guest()
+	} else if err != nil {
 		return "", err
 	}
-	return s.dir.Sub(ctx, tempDir)
+	return dir.Sub(ctx, tempDir)
 }
 
-func (s *Session) open(ctx context.Context, reach string) (state State, err error) {
-	if s.baseErr != nil {
-		return state, s.baseErr
+// Plan is Get for a plan while the session is held. An engine cannot open a session twice, so the
+// plan gets an empty one, with the home of the held one.
+func (s *Session) Plan(ctx context.Context, reach string, held *InUseError) (state State, err error) {
+	s.lock <- struct{}{}
+	defer func() { <-s.lock }()
+	its, err := s.open(ctx, s.dir.Guest(), reach)
+	if err != nil {
+		return its, err
 	}
-	if state.Dir, err = s.dir.Path(ctx); err != nil {
-		return state, err
-	}
-	if err := s.dir.Claim(ctx, s.root); err != nil {
-		return state, err
-	}
-	if reach != "" {
-		if state.Dir, err = s.dir.Sub(ctx, reachSub(reachDir, reach)); err != nil {
+	if s.planned == nil {
+		if s.planned, err = sessiondir.New(sessiondir.Options{Base: s.base, Owner: s.owner}); err != nil {
 			return state, err
 		}
 	}
-	if s.Name() == "" {
+	if state, err = s.open(ctx, s.planned, reach); err != nil {
+		return state, err
+	}
+	s.standIns[state.Dir] = its.Dir
+	state.Home, state.Note = its.Home, held.Error()+": the plan is for an empty one"
+	return state, nil
+}
+
+// Shown is the directory of a State as people know it.
+func (s *Session) Shown(dir string) string {
+	s.lock <- struct{}{}
+	defer func() { <-s.lock }()
+	return cmp.Or(s.standIns[dir], dir)
+}
+
+func (s *Session) open(ctx context.Context, dir *sessiondir.Dir, reach string) (state State, err error) {
+	if s.baseErr != nil {
+		return state, s.baseErr
+	}
+	if state.Dir, err = dir.Path(ctx); err != nil {
+		return state, err
+	}
+	if err := dir.Claim(ctx, s.root); err != nil {
+		return state, err
+	}
+	if s.temp { // somebody may have removed the session since Temp
+		if _, err = dir.Sub(ctx, tempDir); err != nil {
+			return state, err
+		}
+	}
+	if reach != "" {
+		if state.Dir, err = dir.Sub(ctx, reachSub(reachDir, reach)); err != nil {
+			return state, err
+		}
+	}
+	if dir.Name() == "" {
 		state.ID = s.idOf(reach)
 		return state, nil
 	}
 	state.ID = ID(state.Dir)
 	// An engine's memory for a home ends with its last command.
-	state.Home, err = s.dir.Sub(ctx, reachSub(homeDir, reach))
+	state.Home, err = dir.Sub(ctx, reachSub(homeDir, reach))
 	return state, err
 }
 
-// Claim reserves the processes of a session for the caller: two programs would have two sets of
-// processes with one /tmp.
-func Claim(dir string) (release func(), err error) {
-	fd, err := hostpath.LockAt(hostpath.NoWait(), unix.AT_FDCWD, filepath.Join(dir, "processes"), unix.LOCK_EX)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fmt.Errorf("session: its processes belong to another program: %w", sessiondir.ErrInUse)
-	} else if err != nil {
-		return nil, fmt.Errorf("session: %w", err)
-	}
-	return func() { hostpath.Unlock(fd) }, nil
-}
-
-// ID is that of a session whose directory several processes share: the same for all of them, and
-// different from all others.
+// ID is that of a session with this directory: the same in all processes.
 func ID(dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return hex.EncodeToString(sum[:16])
@@ -260,8 +287,11 @@ func (s *Session) Close() error {
 		s.stopSweep()
 		<-s.sweepDone
 	}
-	if s.dir == nil {
-		return nil
+	var errs []error
+	for _, dir := range []*sessiondir.Dir{s.dir, s.planned} {
+		if dir != nil {
+			errs = append(errs, dir.Close())
+		}
 	}
-	return s.dir.Close()
+	return errors.Join(errs...)
 }

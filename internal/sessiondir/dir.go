@@ -23,13 +23,13 @@ import (
 
 // How a session directory stays alive, and why no sweep can remove a live one:
 //
-// Each has a file "lock". Its owner holds a flock on it - exclusive for an unnamed session, shared
-// for a named one - until it closes or dies. To remove the directory, a process must hold that lock
-// exclusively, then check that the path still names the locked file, and only then rename the
-// directory away. A process that makes one locks and checks in the same way. So between mkdir and
-// flock a sweep may remove a new directory, but its maker then finds the path missing or another
-// file there, and starts again; after the check nobody else can get the lock, and without it nobody
-// renames. There is no lock above the directories that a stopped process could hold.
+// Each has a file "lock". Its owner holds an exclusive flock on it until it closes or dies. To remove
+// the directory, a process must hold that lock, then check that the path still names the locked
+// file, and only then rename the directory away. A process that makes one locks and checks in the
+// same way. So between mkdir and flock a sweep may remove a new directory, but its maker then finds
+// the path missing or another file there, and starts again; after the check nobody else can get the
+// lock, and without it nobody renames. There is no lock above the directories that a stopped process
+// could hold.
 
 const (
 	lockFile      = "lock"
@@ -61,9 +61,8 @@ type Dir struct {
 type Options struct {
 	// Base is the absolute directory of session directories; see UserBase.
 	Base string
-	// Name makes it one that several processes may share at once, and that the next one finds
-	// again. Letters, digits, ".", "_" and "-", at most 64, the first a letter or digit. Empty:
-	// private to this Dir.
+	// Name makes it one that the next process finds again. Letters, digits, ".", "_" and "-", at
+	// most 64, the first a letter or digit. Empty: private to this Dir.
 	Name string
 	// Owner is the user for whom Path and Sub make directories, if that is not the process's own:
 	// only root can do so, see SystemBase. That user cannot reach the lock, nor the names that root
@@ -115,7 +114,7 @@ func CheckName(name string) error {
 func (d *Dir) Name() string { return d.name }
 
 // Path returns the directory's path. The first call makes it (mode 0700, the owner's) and takes its
-// lock; it waits no longer than ctx. After Close it returns ErrClosed.
+// lock; the error is an InUseError while somebody else has that. After Close it returns ErrClosed.
 func (d *Dir) Path(ctx context.Context) (string, error) {
 	if err := d.enter(ctx); err != nil {
 		return "", err
@@ -179,7 +178,7 @@ func (d *Dir) open(ctx context.Context) (string, error) {
 	case d.usable != "":
 		return d.usable, nil
 	case d.dir == "":
-		if err := d.make(ctx); err != nil {
+		if err := d.make(); err != nil {
 			return "", err
 		}
 	}
@@ -192,9 +191,9 @@ func (d *Dir) open(ctx context.Context) (string, error) {
 	return sub, err
 }
 
-// make makes the session directory, or joins an existing named one. Others may sweep and remove
+// make makes the session directory, or takes an existing named one. Others may sweep and remove
 // meanwhile.
-func (d *Dir) make(ctx context.Context) error {
+func (d *Dir) make() error {
 	mode := fs.FileMode(0o700)
 	if d.owner != nil {
 		mode = 0o711 // others can enter, but not list it
@@ -203,7 +202,7 @@ func (d *Dir) make(ctx context.Context) error {
 		return err
 	}
 	for range makeAttempts {
-		if err := d.attempt(ctx, mode); !errors.Is(err, errLost) {
+		if err := d.attempt(mode); !errors.Is(err, errLost) {
 			return err
 		}
 	}
@@ -211,12 +210,11 @@ func (d *Dir) make(ctx context.Context) error {
 }
 
 // attempt is make. It returns errLost if another process has the name or has swept the directory.
-func (d *Dir) attempt(ctx context.Context, mode fs.FileMode) error {
-	id := unnamedPrefix + rand.Text()[:12] // 60 bits; short, for socket paths
+func (d *Dir) attempt(mode fs.FileMode) error {
+	dir := filepath.Join(d.base, unnamedPrefix+rand.Text()[:12]) // 60 bits; short, for socket paths
 	if d.name != "" {
-		id = namedPrefix + d.name
+		dir = d.named()
 	}
-	dir := filepath.Join(d.base, id)
 	err := os.Mkdir(dir, mode)
 	exists := errors.Is(err, fs.ErrExist)
 	switch {
@@ -237,20 +235,29 @@ func (d *Dir) attempt(ctx context.Context, mode fs.FileMode) error {
 	} else if err != nil {
 		return err
 	}
-	var lock *os.File
-	if d.name == "" {
-		if lock, err = lockDir(hostpath.NoWait(), dir, unix.LOCK_EX); errors.Is(err, errHeld) {
-			return errLost // by a sweep
-		}
-	} else if lock, err = lockDir(ctx, dir, unix.LOCK_SH); err == nil { // a sweep or a removal may have it for its rename
-		touch(lock)
-	}
-	if err == nil {
+	lock, err := lockDir(dir)
+	switch held := errors.Is(err, errHeld); {
+	case err == nil:
 		d.dir, d.lock = dir, lock
-	} else if !errors.Is(err, errHeld) && !errors.Is(err, errLost) {
+		if d.name != "" {
+			touch(lock)
+		}
+	case held && d.name == "":
+		return errLost // by a sweep
+	case held:
+		return inUse(d.name, dir)
+	case !errors.Is(err, errLost):
 		os.Remove(dir) // if it is empty: a full disk had no space for the lock
 	}
 	return err
+}
+
+func (d *Dir) named() string { return filepath.Join(d.base, namedPrefix+d.name) }
+
+// Guest returns a Dir with the paths of a named session directory that somebody else has, and
+// without its lock: for plans, in which nothing runs.
+func (d *Dir) Guest() *Dir {
+	return &Dir{base: d.base, name: d.name, owner: d.owner, mutex: make(chan struct{}, 1), dir: d.named()}
 }
 
 // Close gives the session directory up. It removes an unnamed one with all its contents, and leaves
@@ -277,15 +284,13 @@ func (d *Dir) Close() error {
 // errLost: the directory is no longer the locked one.
 var errLost = errors.New("lost to another process")
 
-// errHeld: another process holds the lock of a named session directory exclusively, for longer than
-// we can wait.
+// errHeld: another process holds the lock of a session directory.
 var errHeld = errors.New("another process holds its lock")
 
-// lockDir takes the lock of the session directory dir. It returns errHeld if another process has it
-// until wait ends.
-func lockDir(wait context.Context, dir string, how int) (*os.File, error) {
+// lockDir takes the lock of the session directory dir. It returns errHeld if another process has it.
+func lockDir(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
-	fd, err := hostpath.LockAt(wait, unix.AT_FDCWD, path, how)
+	fd, err := hostpath.LockAt(hostpath.NoWait(), unix.AT_FDCWD, path, unix.LOCK_EX)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, errLost

@@ -3,7 +3,6 @@
 package sessiondir
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -15,8 +14,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // recordFile has the root of a named session's workspace.
@@ -34,13 +31,9 @@ func (d *Dir) Claim(ctx context.Context, root string) error {
 		return err
 	}
 	owner, err := readRecord(d.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := d.record(root); err != nil {
-			return err
-		}
-		owner, err = readRecord(d.dir) // another process may have been faster
-	}
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return d.record(root)
 	case err != nil:
 		return err
 	case owner == "":
@@ -51,8 +44,7 @@ func (d *Dir) Claim(ctx context.Context, root string) error {
 	return nil
 }
 
-// record writes the record unless there is one. It makes a link, which neither replaces another's
-// record nor shows half of it, even after a power cut.
+// record writes the record, all of it or nothing, even after a power cut.
 func (d *Dir) record(root string) error {
 	temp := filepath.Join(d.dir, "."+rand.Text())
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -63,13 +55,10 @@ func (d *Dir) record(root string) error {
 		f.Close()
 	}
 	if err == nil {
-		if err = os.Link(temp, filepath.Join(d.dir, recordFile)); errors.Is(err, fs.ErrExist) {
-			err = nil
-		}
+		err = os.Rename(temp, filepath.Join(d.dir, recordFile))
 	}
-	// On a full disk, half of it exists by now.
-	err = cmp.Or(err, os.Remove(temp))
 	if err != nil {
+		os.Remove(temp) // on a full disk, half of it exists by now
 		return fmt.Errorf("session directory: %w", err)
 	}
 	return nil
@@ -118,7 +107,7 @@ func List(base string) ([]Info, error) {
 		}
 		s.LastUsed = fi.ModTime()
 		s.Workspace, _ = readRecord(s.Dir)
-		lock, err := lockDir(hostpath.NoWait(), s.Dir, unix.LOCK_EX)
+		lock, err := lockDir(s.Dir)
 		if err == nil {
 			release(lock)
 		}
@@ -156,9 +145,9 @@ func Remove(base, name string) error {
 	} else if err != nil {
 		return err
 	}
-	lock, err := lockDir(hostpath.NoWait(), dir, unix.LOCK_EX)
+	lock, err := lockDir(dir)
 	if errors.Is(err, errLost) || errors.Is(err, errHeld) {
-		return fmt.Errorf("session %q: %w", name, ErrInUse)
+		return inUse(name, dir)
 	}
 	if err != nil {
 		return err

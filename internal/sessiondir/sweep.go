@@ -13,10 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // Sweep removes, below base, the session directories of this user whose owner is dead and that are
@@ -55,7 +51,7 @@ func sweep(ctx context.Context, base string, now time.Time) (removed []string, e
 			}
 			continue
 		}
-		lock, err := lockDir(hostpath.NoWait(), dir, unix.LOCK_EX)
+		lock, err := lockDir(dir)
 		if errors.Is(err, errLost) || errors.Is(err, errHeld) {
 			continue // alive, or another process removes it
 		}

@@ -27,12 +27,11 @@ func diagnose(err error, k nsengine.Kernel) error {
 		e.Kind = shared.ErrBroken
 		return e
 	}
-	failed, _ := errors.AsType[*holder.MountError](err)
-	if failed != nil && failed.Call == holder.CallJoin {
-		e.Message = "a process that is confined differently holds the session: " + failed.Reason
-		e.Hint = "use another session, or end this one: sbxhost sessions rm NAME; sbxhost serve -status lists the commands in it"
+	if errors.Is(err, holder.ErrOther) {
+		e.Hint = "wait until that ends, or use another session; sbxhost sessions list says by whom one is used"
 		return e
 	}
+	failed, _ := errors.AsType[*holder.MountError](err)
 	if failed == nil || !failed.OfMachine() {
 		return e
 	}

@@ -39,7 +39,7 @@ func TestDiagnose(t *testing.T) {
 		"a full disk":          {failed("opening the lock", syscall.ENOSPC), nsengine.Kernel{MaxNamespaces: "0"}, shared.ErrUnavailable, "opening the lock"},
 		"a path that is shut":  {failed("opening the session's directory", syscall.EACCES), nsengine.Kernel{}, shared.ErrUnavailable, "session's directory"},
 		"another user's":       {fmt.Errorf("%w: %w", holder.ErrUnavailable, errors.New("the session's holder is another user's")), nsengine.Kernel{MaxNamespaces: "0"}, shared.ErrUnavailable, "another user's"},
-		"confined otherwise":   {failed(holder.CallJoin, 0), nsengine.Kernel{MaxNamespaces: "0"}, shared.ErrUnavailable, "confined differently"},
+		"in use":               {fmt.Errorf("%w: %w", holder.ErrUnavailable, holder.ErrOther), nsengine.Kernel{MaxNamespaces: "0"}, shared.ErrUnavailable, "use another session"},
 		"a holder that died":   {holder.ErrLost, nsengine.Kernel{MaxNamespaces: "0"}, shared.ErrBroken, "died"},
 		"an error with a name": {&shared.Error{Kind: shared.ErrInvalidSpec, Message: "named"}, nsengine.Kernel{MaxNamespaces: "0"}, shared.ErrInvalidSpec, "named"},
 	} {

@@ -177,21 +177,6 @@ func (s *opened) launch(ctx context.Context, cmd *shared.Command) (*cmdengine.La
 		box.Tree, box.Namespaces = m.tree, box.Namespaces&^unix.CLONE_NEWCGROUP
 		l.Spawn, l.Sandbox = s.aloneSpawner(m), &box
 	}
-	if !s.oneShot && s.spec.Session.Dir != "" {
-		client, err := s.session.connect(ctx)
-		if err != nil {
-			return nil, diagnose(err, nsengine.LookAtKernel())
-		}
-		if client.Joined() {
-			var own sandboxinit.Command
-			if err := own.Inherit(); err != nil {
-				return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: err.Error()}
-			}
-			l.Inside = func(c *sandboxinit.Command) {
-				c.Usage, c.Rlimits = own.Usage, append(slices.Clip(own.Rlimits), c.Rlimits...)
-			}
-		}
-	}
 	if s.spec.Session.Processes {
 		l.Shared = func(first cmdengine.Process) (cmdengine.Spawner, *holder.Sandbox) { return s.shared(m, first) }
 	}

@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
@@ -158,37 +156,15 @@ func TestManyAtOnceInOneSession(t *testing.T) {
 	inside.Expect(t, e, spec, "ls /cache | wc -l; ls /home/u | wc -l; cat /cache/* | sort -n | tail -1", "50\n50\n49")
 }
 
-// holderPid is the holder of a session.
-func holderPid(t *testing.T, dir string) int {
+// holderPid is the holder of an engine's session.
+func holderPid(t *testing.T, e shared.Engine, dir string) int {
 	t.Helper()
-	pid := tryHolderPid(dir)
-	if pid == 0 {
-		t.Fatal("there is no holder")
-	}
-	return pid
-}
-
-// tryHolderPid is 0 where nobody listens.
-func tryHolderPid(dir string) int {
-	places, _ := filepath.Glob(filepath.Join(dir, "holder", "*"))
-	for _, place := range places {
-		at, err := unix.Open(place, unix.O_PATH|unix.O_CLOEXEC, 0)
-		if err != nil {
-			continue
-		}
-		defer unix.Close(at)
-		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			continue
-		}
-		defer unix.Close(fd)
-		if unix.Connect(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/socket", at)}) != nil {
-			continue
-		}
-		if cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			return int(cred.Pid)
+	for key, s := range e.(*engine).sessions.open {
+		if key.dir == dir && s.client != nil {
+			return s.client.Pid()
 		}
 	}
+	t.Fatal("there is no holder")
 	return 0
 }
 
@@ -213,7 +189,7 @@ func TestHolderIsKilled(t *testing.T) {
 		if _, err := io.ReadFull(outR, make([]byte, 3*(i+1))); err != nil {
 			t.Fatal(err)
 		}
-		syscall.Kill(holderPid(t, spec.Session.Dir), syscall.SIGKILL)
+		syscall.Kill(holderPid(t, e, spec.Session.Dir), syscall.SIGKILL)
 		if _, err := p.Wait(t.Context()); !errors.Is(err, shared.ErrBroken) || !strings.Contains(err.Error(), "the session's holder died") {
 			t.Errorf("%v", err)
 		}
@@ -240,7 +216,7 @@ func TestWarmSessionDoesNotGrow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sandbox.Close(t.Context())
-	pid := holderPid(t, spec.Session.Dir)
+	pid := holderPid(t, e, spec.Session.Dir)
 	count := func() (n [4]int) {
 		for i, sub := range []string{"fd", "task"} {
 			names, _ := os.ReadDir(fmt.Sprintf("/proc/%d/%s", pid, sub))
@@ -343,49 +319,21 @@ func TestSessionOfAnotherUser(t *testing.T) {
 	spec.User = &shared.User{UID: uid, GID: gid, Groups: []uint32{45678}}
 	spec.Home = "/home/somebody"
 	spec.Table = []shared.Entry{{Source: lower, Path: "/o", Access: shared.Overlay, Why: "workspace.caches"}}
-	one, two := New(), New() // the second finds the first one's holder
-	keep, err := one.Open(t.Context(), spec)
+	e := New()
+	keep, err := e.Open(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer keep.Close(t.Context())
-	pid := holderPid(t, spec.Session.Dir)
-	inside.Expect(t, one, spec, "cd /o; stat -c %u:%g . theirs/f; echo new > theirs/f; touch roots/x 2>/dev/null || echo refused; echo x > /home/somebody/x; grep '^Cap' /proc/self/status | grep -c 0000000000000000",
+	inside.Expect(t, e, spec, "cd /o; stat -c %u:%g . theirs/f; echo new > theirs/f; touch roots/x 2>/dev/null || echo refused; echo x > /home/somebody/x; grep '^Cap' /proc/self/status | grep -c 0000000000000000",
 		"23456:34567\n23456:34567\nrefused\n5")
-	inside.Expect(t, two, spec, "cat /o/theirs/f /home/somebody/x", "new\nx")
-	if now := holderPid(t, spec.Session.Dir); now != pid {
-		t.Errorf("there are two holders: %d and %d", pid, now)
-	}
+	inside.Expect(t, e, spec, "cat /o/theirs/f /home/somebody/x", "new\nx")
 	if b, _ := os.ReadFile(lower + "/theirs/f"); string(b) != "f" {
 		t.Errorf("the host's file is %q", b)
 	}
 	// Root's own commands in the same session have a holder of their own.
 	spec.User, spec.Home = nil, ""
-	inside.Expect(t, two, spec, "echo $(id -u); cat /o/theirs/f", "0\nf")
-}
-
-// A command has the limits of the process that asks for it, and not those of the process that began
-// the session.
-func TestSessionLimits(t *testing.T) {
-	t.Parallel()
-	need(t)
-	spec := sessionSpec(t)
-	one, two := New(), New() // the second joins the first one's holder
-	keep, err := one.Open(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer keep.Close(t.Context())
-	var before unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
-		t.Fatal(err)
-	}
-	soft := min(1<<40, before.Cur-1) // which bothers no other test
-	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: soft, Max: before.Max}); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Setrlimit(unix.RLIMIT_FSIZE, &before)
-	inside.Expect(t, two, spec, "grep '^Max file size' /proc/self/limits | tr -s ' ' | cut -d' ' -f4", fmt.Sprint(soft))
+	inside.Expect(t, e, spec, "echo $(id -u); cat /o/theirs/f", "0\nf")
 }
 
 // The first sandbox without a session has the holder that was started ahead, and one

@@ -22,8 +22,8 @@ import (
 type Client struct {
 	conn *frame.Conn
 	log  *proc.Log // the output of a holder that was started here
-	// holder is the process at the other end, if it is known; exited is closed when the holder, a
-	// child of this process, was reaped, and nil if it is no child.
+	// holder is the process at the other end, a child of this process; exited is closed when it was
+	// reaped.
 	holder *os.Process
 	exited <-chan struct{}
 
@@ -36,20 +36,15 @@ type Client struct {
 // Lost is closed when the holder, or the connection to it, is gone.
 func (c *Client) Lost() <-chan struct{} { return c.gone.Done() }
 
-// Joined reports whether another process has started the holder, whose inits inherit the limits of
-// that process.
-func (c *Client) Joined() bool { return c.exited == nil }
+// Pid is the holder's number.
+func (c *Client) Pid() int { return c.holder.Pid }
 
-// Close ends the connection. The holder kills this client's inits, and ends after its last client.
+// Close ends the connection. The holder kills its inits, and ends.
 func (c *Client) Close() { c.conn.Close() }
 
-// CloseAlone is Close for the only client of a holder that this process has started. It waits until
-// the holder is gone.
+// CloseAlone is Close for a holder without a session. It waits until the holder is gone.
 func (c *Client) CloseAlone() {
 	c.conn.Close()
-	if c.exited == nil {
-		return
-	}
 	select {
 	case <-c.exited:
 	case <-time.After(dyingPatience):
@@ -60,18 +55,15 @@ func (c *Client) CloseAlone() {
 // killStopped kills a stopped holder after the wait for it was given up. It would delay the next
 // command of the session, and its socket holds the files of this one.
 func (c *Client) killStopped() {
-	if c.holder != nil && proc.Stopped(c.holder.Pid) {
+	if proc.Stopped(c.holder.Pid) {
 		c.holder.Kill() // by pidfd: its number may be another process's
 	}
 }
 
-// serve waits for the holder to admit this process, and then watches the connection.
+// serve waits for the holder to begin, and then watches the connection.
 func (c *Client) serve(ctx context.Context) (*Client, error) {
 	stop := context.AfterFunc(ctx, c.Close)
 	err := hello(c.conn)
-	if err == nil && c.Joined() {
-		err = c.prove()
-	}
 	if !stop() {
 		err = ctx.Err()
 	}
@@ -397,11 +389,11 @@ func (l *Launcher) dup() (int, error) {
 	return unix.FcntlInt(uintptr(l.pidfd), unix.F_DUPFD_CLOEXEC, 0)
 }
 
-// hello reads the message of a holder that begins or admits this process.
+// hello reads the first message of a holder.
 func hello(c *frame.Conn) error {
 	version, err := answerOf(c)
 	if err == nil && version != wireVersion {
-		err = fmt.Errorf("the session's holder is of another release (it speaks version %d, this program %d): end what else runs in the session", version, wireVersion)
+		err = fmt.Errorf("the holder's program is of another release than this one (it speaks version %d, this one %d)", version, wireVersion)
 	}
 	return err
 }

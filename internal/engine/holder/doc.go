@@ -1,7 +1,7 @@
 // Package holder keeps what the commands of one session share: prepared mount trees, overlays and a
 // home directory.
 //
-// A holder is one process for each session and user. It lives in a user and a mount namespace of
+// A holder is one process for each session and user, the child of an engine. It lives in a user and a mount namespace of
 // its own, makes mount trees there with the kernel's mount calls, and starts inits over them on
 // request, in namespaces of their own, with the descriptors that it receives. An init makes its own
 // mounts; see [Make].
@@ -12,9 +12,9 @@
 //
 // # The files
 //
-// op.go and wire.go have the messages. An engine's end: start_linux.go finds or
+// op.go and wire.go have the messages. An engine's end: start_linux.go
 // starts the process, client_linux.go sends requests. The process: main_linux.go begins it,
-// server_linux.go serves clients and forks inits, from trees (thread_linux.go, made by
+// server_linux.go serves the engine and forks inits, from trees (thread_linux.go, made by
 // tree_linux.go, checked by current_linux.go and watch_linux.go) and groups that share namespaces
 // (group_linux.go, whose mounts cover_linux.go restores). space_linux.go and overlay_linux.go are
 // the session's overlays and homes; own_linux.go is for overlays of one command. An init's end is
@@ -25,8 +25,8 @@
 //   - A directory has one holder at a time, with an exclusive lock on a file there for its life. If
 //     a kernel mount of an overlay outlives its holder for a moment, the next holder waits
 //     (index=on makes the kernel refuse a second mount of one upper directory).
-//   - It ends with the connection of its last client, whatever ended that. Each init has a connection
-//     to its client, and dies with it. Inits also die with the thread that forked them, which lives
+//   - It ends with its engine's connection, and dies with the engine. Each init has a connection
+//     to the engine, and dies with it. Inits also die with the thread that forked them, which lives
 //     as long as they do.
 //   - It opens a source without following any symlink, and mounts what it opened, so nobody can
 //     swap it in between. The same is true for mount points.

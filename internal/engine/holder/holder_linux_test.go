@@ -21,10 +21,6 @@ func TestMain(m *testing.M) {
 	if Requested(os.Args) {
 		os.Exit(Main(os.Args))
 	}
-	if dir := os.Getenv(joinEnv); dir != "" {
-		joinAsChild(dir)
-		os.Exit(0)
-	}
 	os.Exit(m.Run())
 }
 

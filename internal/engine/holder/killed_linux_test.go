@@ -32,7 +32,7 @@ func TestKilledHolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		io.ReadFull(r, make([]byte, 3))
-		syscall.Kill(holderOf(t, dir), syscall.SIGKILL)
+		syscall.Kill(c.Pid(), syscall.SIGKILL)
 		if _, err := l.Wait(); !errors.Is(err, ErrLost) {
 			t.Errorf("%v", err)
 		}
@@ -58,7 +58,7 @@ func TestManyWhileHoldersAreKilled(t *testing.T) {
 	lower := tempDir(t)
 	ops := append(system(), Op{Kind: Overlay, Source: lower, Dest: "/0/o"})
 	stop, killed := make(chan struct{}), make(chan int)
-	var connected atomic.Int64
+	var connected, holder atomic.Int64
 	go func() {
 		n, seen := 0, int64(0)
 		const often = 7 * time.Millisecond
@@ -68,7 +68,7 @@ func TestManyWhileHoldersAreKilled(t *testing.T) {
 				killed <- n
 				return
 			case <-time.After(pause): // the moments are what is tried
-				if pid, err := listener(dir); err == nil && syscall.Kill(pid, syscall.SIGKILL) == nil {
+				if pid := int(holder.Swap(0)); pid != 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
 					n++
 				}
 				// Where a holder takes longer than that to start, none ever would.
@@ -95,6 +95,7 @@ func TestManyWhileHoldersAreKilled(t *testing.T) {
 					}
 					continue
 				}
+				holder.Store(int64(c.Pid()))
 				l, r, err := start(t, c, ops, fmt.Sprintf("echo x >> /.tree/0/o/f%d && echo wrote", i))
 				if err == nil {
 					out, _ := io.ReadAll(r)
@@ -106,6 +107,7 @@ func TestManyWhileHoldersAreKilled(t *testing.T) {
 				if _, refused := errors.AsType[*MountError](err); err != nil && !errors.Is(err, ErrLost) && !refused {
 					t.Error(err)
 				}
+				holder.Store(0)
 				c.Close()
 			}
 		})
@@ -144,7 +146,7 @@ func TestKilledWhilePreparing(t *testing.T) {
 	const moments = 6
 	for i := range moments {
 		c := connect(t, dir)
-		pid := holderOf(t, dir)
+		pid := c.Pid()
 		timer := time.AfterFunc(whole*time.Duration(i)/moments, func() { syscall.Kill(pid, syscall.SIGKILL) })
 		l, _, err := start(t, c, ops, "exec sleep 1000")
 		if err != nil {
@@ -177,7 +179,7 @@ func TestKilledWhileLeaving(t *testing.T) {
 	ops := append(system(), Op{Kind: Overlay, Source: lower, Dest: "/0/o"})
 	for i := range 12 {
 		c := connect(t, dir)
-		pid := holderOf(t, dir)
+		pid := c.Pid()
 		pidfd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -194,15 +196,15 @@ func TestKilledWhileLeaving(t *testing.T) {
 	}
 }
 
-// A holder that is stopped is killed once somebody has waited for it in vain: who connects,
-// who starts a launcher, and who has killed one.
+// A holder that is stopped is killed once somebody has waited for it in vain: who starts
+// a launcher, and who has killed one.
 func TestStoppedHolder(t *testing.T) {
 	t.Parallel()
 	dir := session(t)
 	ops := system()
-	stop := func() {
+	stop := func(c *Client) {
 		t.Helper()
-		pid := holderOf(t, dir)
+		pid := c.Pid()
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
@@ -231,27 +233,20 @@ func TestStoppedHolder(t *testing.T) {
 		return ctx
 	}
 
-	idle := connect(t, dir)
-	stop()
-	if _, err := Connect(limit(), Config{Dir: dir, Executable: self}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("connecting: %v", err)
-	}
-	lost(idle)
-
 	c := connect(t, dir)
 	l, r, err := start(t, c, ops, "echo up; exec sleep 1000")
 	if err != nil {
 		t.Fatal(err)
 	}
 	io.ReadFull(r, make([]byte, 3))
-	stop()
+	stop(c)
 	l.Kill()
 	l.Wait()
 	lost(c)
 
 	// Who gives up a start takes the files back that the holder has not read.
 	c = connect(t, dir)
-	stop()
+	stop(c)
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -5,30 +5,28 @@ import "strconv"
 // Arg is argv[1] of a holder.
 const Arg = "sbxhost-holder"
 
-// The descriptors of a holder besides the standard ones: the first client's connection and its own
+// The descriptors of a holder besides the standard ones: its client's connection and its own
 // executable. The holder's directory, if it has one, is its working directory.
 const (
 	clientFD = 3
 	binaryFD = 4
-	// If it has a directory:
-	lockFD   = 5 // locked while this process lives
-	statusFD = 6 // the starter's, which sees all groups by their numbers
+	lockFD   = 5 // if it has a directory: locked while this process lives
 )
 
-// A holder is for all clients of its directory, or has one client and no directory.
+// A holder has the directory of a session, or none.
 const (
-	forAll = "all"
-	alone  = "alone"
+	ofSession = "session"
+	alone     = "alone"
 )
 
 // argv is the command line of a holder, before the namespaces of its starter.
-func argv(clients string) []string {
-	return []string{fdPath + strconv.Itoa(binaryFD), Arg, clients}
+func argv(of string) []string {
+	return []string{fdPath + strconv.Itoa(binaryFD), Arg, of}
 }
 
 // Requested reports whether args are those of a holder.
 func Requested(args []string) bool {
-	return len(args) == 3+len(namespaceNames) && args[1] == Arg && (args[2] == forAll || args[2] == alone)
+	return len(args) == 3+len(namespaceNames) && args[1] == Arg && (args[2] == ofSession || args[2] == alone)
 }
 
 // namespaceNames are those of the namespaces in which a process of the starter must mount nothing.

@@ -156,10 +156,6 @@ const Host = "/.host"
 // CallClone is the Call of a MountError about the start of a holder, in namespaces of its own.
 const CallClone = "starting a process in new namespaces"
 
-// CallJoin is the Call of a MountError about a session whose holder was started by a process that is
-// confined differently.
-const CallJoin = "joining the session"
-
 // A MountError names the step that failed.
 type MountError struct {
 	Index  int    // of the step in its list

@@ -6,23 +6,6 @@ import (
 	"testing"
 )
 
-func TestNested(t *testing.T) {
-	t.Parallel()
-	for status, want := range map[string]bool{
-		"Name:\tx\nNSpid:\t12\n":           false,
-		"Name:\tx\nNSpid:\t12\t1\nX:\n":    true,
-		"Name:\tx\nNSpid:\t12\t5\t1\n":     true,
-		"Name:\tNSpid: 1\n":                true,
-		"":                                 true,
-		"Name:\tx\nNSpid:\nPPid:\t1\n":     true,
-		"NSpid:\t12\nName:\tNSpid:\t1 1\n": false,
-	} {
-		if got := nested(status); got != want {
-			t.Errorf("%q: %v", status, got)
-		}
-	}
-}
-
 func TestParseIDMap(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]syscall.SysProcIDMap{
@@ -36,12 +19,9 @@ func TestParseIDMap(t *testing.T) {
 	}
 }
 
-func FuzzNested(f *testing.F) {
-	f.Add("Name:\tx\nNSpid:\t12\t1\n")
-	f.Add("NSpid:")
+func FuzzParseIDMap(f *testing.F) {
 	f.Add("0 0 4294967295\n")
 	f.Fuzz(func(_ *testing.T, text string) {
-		nested(text)
 		parseIDMap(text)
 	})
 }

@@ -1,7 +1,6 @@
 package holder
 
 import (
-	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -16,60 +15,18 @@ import (
 // two or three plans at a time.
 const maxTrees = 4
 
-// server is the holder's side of all connections.
+// server is the holder's side of its client's connections.
 type server struct {
-	starter  caller   // nil if nobody else may join
-	orphan   bool     // the starter ended before this process saw it
-	secret   string   // see keepSecret
-	listener *os.File // nil for a holder with one client
-	space    *space
-	over     chan struct{} // closed when the last client is gone
+	conn  *frame.Conn
+	space *space
+	alive sync.WaitGroup // requests
 
-	mu      sync.Mutex
-	clients map[*client]bool
-	trees   map[Plan]*tree // by plan
-	clock   uint64
-	closed  bool
+	mu    sync.Mutex
+	trees map[Plan]*tree // by plan
+	clock uint64
 }
 
-// accept accepts clients until the last one has gone.
-func (s *server) accept() {
-	raw, err := s.listener.SyscallConn()
-	if err != nil {
-		return
-	}
-	for {
-		var fd int
-		var failed error
-		err := raw.Read(func(listener uintptr) bool {
-			fd, _, failed = unix.Accept4(int(listener), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
-			return failed != unix.EAGAIN
-		})
-		if err != nil {
-			return // closed
-		}
-		if failed != nil {
-			continue
-		}
-		pid, network, err := peerOf(fd)
-		if err != nil {
-			unix.Close(fd)
-			continue
-		}
-		if conn, err := frame.NewConn(fd); err == nil {
-			go s.join(conn, pid, network)
-		}
-	}
-}
-
-// client is one engine.
-type client struct {
-	server *server
-	conn   *frame.Conn
-	alive  sync.WaitGroup // its requests
-}
-
-// An initProcess is an init of a client.
+// An initProcess is an init.
 type initProcess struct {
 	pidfd    int
 	tree     *tree
@@ -78,56 +35,23 @@ type initProcess struct {
 	requests sync.WaitGroup // about it, which use its descriptor and its group
 }
 
-// admit serves a connection, unless the last client has just gone.
-func (s *server) admit(conn *frame.Conn) {
-	c := &client{server: s, conn: conn}
-	s.mu.Lock()
-	closed := s.closed
-	if !closed {
-		s.clients[c] = true
+// serve answers the client until its connections end.
+func (s *server) serve() {
+	if s.conn.Write(msgDone, &number{wireVersion}) == nil {
+		s.listen(s.conn, nil)
 	}
-	s.mu.Unlock()
-	if closed {
-		conn.Close()
-		return
-	}
-	go c.serve()
-}
-
-// leave ends the holder with its last client: later ones find nobody, and start another holder.
-func (s *server) leave(c *client) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.clients, c)
-	if len(s.clients) > 0 || s.closed {
-		return
-	}
-	s.closed = true
-	if s.listener != nil {
-		unix.Unlinkat(s.space.dir, socketName, 0)
-		s.listener.Close()
-	}
-	close(s.over)
-}
-
-// serve answers one client until its connections end.
-func (c *client) serve() {
-	defer c.server.leave(c)
-	if c.conn.Write(msgDone, &number{wireVersion}) == nil {
-		c.listen(c.conn, nil)
-	}
-	c.conn.Close()
-	c.alive.Wait()
+	s.conn.Close()
+	s.alive.Wait()
 }
 
 // listen begins what the client asks for over a connection, until the connection ends: the client's
 // own, or that of one of its inits.
-func (c *client) listen(from *frame.Conn, about *initProcess) {
+func (s *server) listen(from *frame.Conn, about *initProcess) {
 	defer from.Discard()
 	for {
 		kind, payload, err := from.Next(maxPayload)
 		if err == nil {
-			err = c.begin(from, about, kind, payload)
+			err = s.answer(from, about, kind, payload)
 		}
 		if err != nil {
 			return
@@ -135,9 +59,9 @@ func (c *client) listen(from *frame.Conn, about *initProcess) {
 	}
 }
 
-// begin begins what a message asks for, and answers over the connection that comes with the message.
+// answer begins what a message asks for, and answers over the connection that comes with the message.
 // It returns an error for an invalid message.
-func (c *client) begin(from *frame.Conn, about *initProcess, kind byte, payload []byte) error {
+func (s *server) answer(from *frame.Conn, about *initProcess, kind byte, payload []byte) error {
 	var m frame.Message
 	switch {
 	case kind == msgTree && about == nil:
@@ -155,10 +79,10 @@ func (c *client) begin(from *frame.Conn, about *initProcess, kind byte, payload 
 		return err
 	}
 	if m, ok := m.(*Plan); ok {
-		c.alive.Go(func() {
+		s.alive.Go(func() {
 			// A failure repeats for the starter of an init in it, who receives it.
-			if t, failed := c.server.enter(*m, false); failed == nil {
-				c.server.exit(t)
+			if t, failed := s.enter(*m, false); failed == nil {
+				s.exit(t)
 			}
 		})
 		return nil
@@ -176,7 +100,7 @@ func (c *client) begin(from *frame.Conn, about *initProcess, kind byte, payload 
 		frame.CloseAll(fds[1:])
 		return err
 	}
-	requests := &c.alive
+	requests := &s.alive
 	if about != nil {
 		requests = &about.requests
 	}
@@ -185,13 +109,13 @@ func (c *client) begin(from *frame.Conn, about *initProcess, kind byte, payload 
 		var failed *MountError
 		switch m := m.(type) {
 		case *run:
-			if failed = c.run(answers, about, m, fds[1:]); failed == nil {
+			if failed = s.run(answers, about, m, fds[1:]); failed == nil {
 				return // its end is reported
 			}
 		case *overlayOf:
-			failed = c.server.space.haveOverlay(m.source, m.own)
+			failed = s.space.haveOverlay(m.source, m.own)
 		default:
-			failed = c.same(about)
+			failed = s.same(about)
 		}
 		if failed != nil {
 			answers.Write(msgFailed, failed)
@@ -203,12 +127,12 @@ func (c *client) begin(from *frame.Conn, about *initProcess, kind byte, payload 
 }
 
 // same fails unless a process with the same plan would start in the tree of this one now.
-func (c *client) same(as *initProcess) *MountError {
-	t, failed := c.server.enter(as.tree.plan, true)
+func (s *server) same(as *initProcess) *MountError {
+	t, failed := s.enter(as.tree.plan, true)
 	if failed != nil {
 		return failed
 	}
-	defer c.server.exit(t)
+	defer s.exit(t)
 	if t != as.tree || !as.overlays.current() || proc.Ended(as.pidfd, 0) {
 		return &MountError{Index: -1, Call: "looking at a tree", Reason: "it is another one now"}
 	}
@@ -217,21 +141,21 @@ func (c *client) same(as *initProcess) *MountError {
 
 // run starts an init, in the namespaces of the group of joins if that is not nil, reports it, waits
 // for it and reports its end. The init dies with the connection.
-func (c *client) run(answers *frame.Conn, joins *initProcess, r *run, fds []int) (failed *MountError) {
+func (s *server) run(answers *frame.Conn, joins *initProcess, r *run, fds []int) (failed *MountError) {
 	closeFiles := sync.OnceFunc(func() { frame.CloseAll(fds) })
 	defer closeFiles()
 	var g *group
 	if joins != nil {
 		g = joins.group
 	}
-	t, failed := c.server.enter(r.plan, !r.ahead)
+	t, failed := s.enter(r.plan, !r.ahead)
 	if failed != nil {
 		failed.Shared = true
 		return failed
 	}
-	defer c.server.exit(t)
+	defer s.exit(t)
 	p := &initProcess{tree: t}
-	if p.overlays, failed = c.server.space.allOverlays(r.overlays); failed != nil {
+	if p.overlays, failed = s.space.allOverlays(r.overlays); failed != nil {
 		return failed
 	}
 	defer p.overlays.remove()
@@ -239,14 +163,14 @@ func (c *client) run(answers *frame.Conn, joins *initProcess, r *run, fds []int)
 		if g, failed = newGroup(r.namespaces, answers); failed != nil {
 			return failed
 		}
-		defer g.end(c.server)
+		defer g.end(s)
 		p.group = g
 	}
 	var pid int
 	fork := func() { pid, p.pidfd, failed = r.fork(fds, p.overlays, joins != nil) }
 	if g == nil {
 		t.thread.Do(fork)
-	} else if refused := g.do(c.server, t, fork); refused != nil {
+	} else if refused := g.do(s, t, fork); refused != nil {
 		return refused
 	}
 	closeFiles()
@@ -264,7 +188,7 @@ func (c *client) run(answers *frame.Conn, joins *initProcess, r *run, fds []int)
 	heard := make(chan struct{})
 	go func() {
 		defer close(heard)
-		c.listen(answers, p)
+		s.listen(answers, p)
 		unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0) // its client gave it up, or is gone
 	}()
 	answers.Write(msgExit, &number{uint32(reap(pid))})

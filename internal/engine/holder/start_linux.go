@@ -16,10 +16,10 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// Connect returns a connection to the session's holder. It starts one if there is none. Without a
-// session it starts one for this connection alone.
+// Connect starts the session's holder, or one without a session, and connects to it. While another
+// process has a holder of the session, it waits, but not long: that one should be about to end.
 func Connect(ctx context.Context, config Config) (*Client, error) {
-	c, err := connectOrStart(ctx, config)
+	c, err := startHolder(ctx, config)
 	switch {
 	case err == nil:
 		return c, nil
@@ -31,7 +31,7 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 	return nil, fmt.Errorf("%w in %q: %w", ErrUnavailable, config.Dir, err)
 }
 
-func connectOrStart(ctx context.Context, config Config) (*Client, error) {
+func startHolder(ctx context.Context, config Config) (*Client, error) {
 	if config.Dir == "" {
 		return begin(ctx, -1, nil, config)
 	}
@@ -49,17 +49,16 @@ func connectOrStart(ctx context.Context, config Config) (*Client, error) {
 		return nil, err
 	}
 	defer lock.Close() // a holder that starts here has it too
-	for {
-		c, err := dial(ctx, dir, uid)
-		if absent(err) {
-			if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
-				c, err = begin(ctx, dir, lock, config)
-			}
+	for limit := time.Now().Add(lockPatience); ; {
+		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return begin(ctx, dir, lock, config)
+		case err != unix.EAGAIN && err != unix.EINTR:
+			return nil, os.NewSyscallError("flock", err)
+		case time.Now().After(limit):
+			return nil, ErrOther
 		}
-		if err != unix.EAGAIN && !ended(err) {
-			return c, err
-		}
-		// Another process has the lock: it starts a holder, or is a holder that is about to end.
 		select {
 		case <-time.After(lockRetry):
 		case <-ctx.Done():
@@ -68,10 +67,12 @@ func connectOrStart(ctx context.Context, config Config) (*Client, error) {
 	}
 }
 
-// absent reports whether nobody listens any more, or yet.
-func absent(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) || ended(err)
-}
+// lockPatience is how long another holder of the session may take to end, and lockRetry how often to
+// look.
+const (
+	lockPatience = 10 * time.Second
+	lockRetry    = 5 * time.Millisecond
+)
 
 // openSession opens a session's directory. Only the user uid, this process's user and root can
 // write to it.
@@ -119,64 +120,17 @@ func directory(config Config, uid int) (int, error) {
 	return dir, nil
 }
 
-// dial connects to an existing holder, and joins its session.
-func dial(ctx context.Context, dir, uid int) (*Client, error) {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return nil, os.NewSyscallError("socket", err)
-	}
-	// EAGAIN: the queue of connections is full.
-	err = retry(ctx, func() error { return unix.Connect(fd, &unix.SockaddrUnix{Name: socketPath(dir)}) })
-	if err != nil {
-		unix.Close(fd)
-		return nil, os.NewSyscallError("connect", err)
-	}
-	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-	if err != nil || int(cred.Uid) != uid {
-		unix.Close(fd)
-		return nil, errors.Join(errors.New("the session's holder is another user's"), err)
-	}
-	c := &Client{}
-	if c.conn, err = frame.NewConn(fd); err != nil {
-		return nil, err
-	}
-	if cred.Pid > 0 { // and not in a namespace above this one
-		c.holder, _ = os.FindProcess(int(cred.Pid))
-	}
-	return c.serve(ctx)
-}
-
-// lockRetry is how often to try again what another process holds for a moment.
-const lockRetry = 5 * time.Millisecond
-
-// retry tries, until ctx ends, what other processes can prevent. The kernel never waits, because
-// those may be stopped.
-func retry(ctx context.Context, do func() error) error {
-	for {
-		err := do()
-		if err != unix.EAGAIN && err != unix.EINTR {
-			return err
-		}
-		select {
-		case <-time.After(lockRetry):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// begin starts a holder, with a directory and its lock or, if that is negative, for the caller
-// alone.
+// begin starts a holder, with a directory and its lock or, if that is negative, without.
 func begin(ctx context.Context, dir int, lock *os.File, config Config) (*Client, error) {
 	ours, theirs, err := frame.Pair()
 	if err != nil {
 		return nil, err
 	}
-	clients := forAll
+	of := ofSession
 	if dir < 0 {
-		clients = alone
+		of = alone
 	}
-	process, log, err := spawn(dir, argv(clients), 0, theirs, lock, config)
+	process, log, err := spawn(dir, argv(of), 0, theirs, lock, config)
 	theirs.Close()
 	if err != nil {
 		ours.Close()
@@ -184,7 +138,6 @@ func begin(ctx context.Context, dir int, lock *os.File, config Config) (*Client,
 	}
 	c, err := (&Client{conn: ours, log: log, holder: process.Process, exited: process.gone}).serve(ctx)
 	if ended(err) {
-		// Not an old one that was about to go: this one has just begun.
 		err = errors.New("it ended before it was ready")
 		if output := proc.Quote(log.Text()); output != "" {
 			err = fmt.Errorf("%w; it said: %s", err, output)
@@ -203,8 +156,7 @@ func openLock(dir int) (*os.File, error) {
 }
 
 // spawn executes the holder with these words, and the names of this process's namespaces, in
-// namespaces of its own, and in more if it is an init. One with a directory belongs to all clients,
-// and ends with the last connection. One that is alone dies with this process, even if it is
+// namespaces of its own, and in more if it is an init. It dies with this process, even if it is
 // stopped.
 func spawn(dir int, words []string, more uintptr, first, lock *os.File, config Config) (_ *child, log *proc.Log, err error) {
 	attr, err := namespaces(config.User)
@@ -233,12 +185,7 @@ func spawn(dir int, words []string, more uintptr, first, lock *os.File, config C
 	}
 	files := []*os.File{null, log.File, log.File, first, binary}
 	if lock != nil {
-		status, err := os.Open(ownStatus)
-		if err != nil {
-			return nil, nil, err
-		}
-		defer status.Close()
-		files = append(files, lock, status)
+		files = append(files, lock)
 	}
 	process, err := startProcess(dir, words, &os.ProcAttr{
 		// One processor: it waits and passes on.
@@ -261,15 +208,15 @@ type child struct {
 	err    error
 }
 
-// startProcess starts a process on a thread that lives as long: the parent-death signal, which one
-// without a directory has, follows the thread. Otherwise its working directory is dir, even if its
-// user could not reach it. A descriptor would not do: it leads to mounts of this namespace, and the
-// new namespace can use none of those.
+// startProcess starts a process on a thread that lives as long: the parent-death signal follows the
+// thread. Its working directory is dir, unless that is negative, even if its user could not reach
+// it. A descriptor would not do: it leads to mounts of this namespace, and the new namespace can use
+// none of those.
 func startProcess(dir int, words []string, attr *os.ProcAttr) (_ *child, err error) {
 	started, c := make(chan struct{}), &child{gone: make(chan struct{})}
 	go proc.OnOwnThread(func() {
-		if dir < 0 {
-			attr.Dir, attr.Sys.Pdeathsig = "/", syscall.SIGKILL
+		if attr.Sys.Pdeathsig = syscall.SIGKILL; dir < 0 {
+			attr.Dir = "/"
 		} else if err = unix.Unshare(unix.CLONE_FS); err == nil {
 			err = unix.Fchdir(dir)
 		}

@@ -4,7 +4,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
-const wireVersion = 14
+const wireVersion = 15
 
 // A request comes with one end of a new connection, over which the holder answers. The connection of
 // an init lasts as long as the init, and takes further requests about it.
@@ -14,9 +14,8 @@ const (
 	msgTree     byte = 'T' // client -> holder: Plan, for which a run is about to ask; nobody answers
 	msgRun      byte = 'R' // request, or one over the connection of the init that it joins: run; with files
 	msgSame     byte = 'S' // request over the connection of an init: number
-	msgDone     byte = 'D' // answer: number; of a run, with the pidfd. Also holder -> client, first and after a proof
-	msgProof    byte = 'P' // client -> holder, after the first if another process has started the holder: proof; with a file
-	msgFailed   byte = 'E' // answer: MountError; also in place of the first, and after a proof
+	msgDone     byte = 'D' // answer: number; of a run, with the pidfd. Also holder -> client, first
+	msgFailed   byte = 'E' // answer: MountError; also in place of the first
 	msgExit     byte = 'X' // holder -> client, last over the connection of an init: number
 	msgRestored byte = 'V' // holder -> client, over the connection of an init: restored
 )
@@ -50,16 +49,10 @@ func (s *steps) Fields(c *frame.Codec) {
 	}
 }
 
-// A number is in the first message, and after a proof, the version, in done the pid or 0, in exit the wait status.
+// A number is in the first message the version, in done the pid or 0, in exit the wait status.
 type number struct{ value uint32 }
 
 func (m *number) Fields(c *frame.Codec) { frame.Int(c, &m.value) }
-
-// A proof has the name of the holder's working directory, which is a secret. The status of the
-// client, opened by the client, comes with it.
-type proof struct{ secret string }
-
-func (m *proof) Fields(c *frame.Codec) { c.Text(&m.secret) }
 
 // A run is the request to start an init.
 type run struct {

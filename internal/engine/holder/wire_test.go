@@ -45,7 +45,6 @@ func messages(ops []Op) []frame.Message {
 		&ownOf{"/scratch", "1:2", []string{"/a", "/b"}},
 		&ownMade{[]MountError{{Index: 1, Call: "call", Reason: "reason"}}},
 		&number{0x8b},
-		&proof{"/.secret"},
 		&restored{"/0/ws/.git/config", "reason"},
 		&Sandbox{Starter: []string{"mnt:[1]", "user:[2]"}, Namespaces: 1 << 29, Steps: NewPlan(ops)},
 	}
@@ -59,7 +58,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, m := range []frame.Message{&steps{}, &run{}, &MountError{}, &overlayOf{}, &ownOf{}, &ownMade{}, &number{}, &proof{}, &restored{}, &Sandbox{}} {
+		for _, m := range []frame.Message{&steps{}, &run{}, &MountError{}, &overlayOf{}, &ownOf{}, &ownMade{}, &number{}, &restored{}, &Sandbox{}} {
 			if err := frame.Decode(b, m); err == nil && string(frame.Payload(m)) != string(b) {
 				t.Errorf("%+v is not %q", m, b)
 			}
@@ -69,7 +68,7 @@ func FuzzDecode(f *testing.F) {
 
 func TestWanted(t *testing.T) {
 	t.Parallel()
-	for _, words := range [][]string{append(argv(forAll), "mnt:[1]", "user:[1]"), append(argv(alone), "mnt:[1]", "user:[1]")} {
+	for _, words := range [][]string{append(argv(ofSession), "mnt:[1]", "user:[1]"), append(argv(alone), "mnt:[1]", "user:[1]")} {
 		if !Requested(words) {
 			t.Errorf("%q is not wanted", words)
 		}

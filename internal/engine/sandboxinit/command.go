@@ -59,8 +59,6 @@ type Command struct {
 
 	// Rlimits are set for the command alone, in this order.
 	Rlimits []Rlimit
-	// Usage is for a command that is to use more or less than its init. It may be nil.
-	Usage *Usage
 
 	// Trace is a program, in Filter's form, that stops the command at the calls of package traced,
 	// so that [Conn.Traced] has those that fail. Empty traces nothing. A command that cannot be
@@ -113,13 +111,6 @@ type Mount struct {
 type Rlimit struct {
 	Resource   int    // RLIMIT_*, in the numbers of the init's system
 	Soft, Hard uint64 // RLIM_INFINITY is the highest number
-}
-
-// Usage is how much a command may use, besides its Rlimits.
-type Usage struct {
-	Nice  int
-	CPUs  []byte // the kernel's mask
-	Score string // oom_score_adj
 }
 
 // Rlimits are those of each command, with a limit of open files if that is not zero.

@@ -57,9 +57,7 @@ func start(cmd *Command, control int, from *confined) (child, *ExecError) {
 	u, refused := prepare(cmd, from.confinement, prog, files)
 	if refused == nil {
 		from.thread.Do(func() {
-			if refused = cmd.Usage.apply(); refused == nil {
-				refused = u.fork()
-			}
+			refused = u.fork()
 		})
 	}
 	from.thread.End()

@@ -71,15 +71,6 @@ func (c *Command) Fields(w *frame.Codec) {
 		w.Long(&l.Soft)
 		w.Long(&l.Hard)
 	})
-	usage := c.Usage != nil
-	if w.Flag(&usage); usage {
-		if c.Usage == nil {
-			c.Usage = &Usage{}
-		}
-		frame.Int(w, &c.Usage.Nice)
-		w.Bytes(&c.Usage.CPUs)
-		w.Text(&c.Usage.Score)
-	}
 	c.Confinement.Fields(w)
 	w.Flag(&c.Confined)
 	w.Bytes(&c.Trace)

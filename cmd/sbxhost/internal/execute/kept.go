@@ -127,23 +127,69 @@ func (e *Execution) runInServer() error {
 	return err
 }
 
-// noteKept says that the command does not share the processes and ports of the kept session, if that has any.
-func (e *Execution) noteKept() {
-	name := e.SessionName()
-	dir, err := session.KeeperDir(e.LookupEnv, name, false)
-	if err != nil || e.quiet || e.noNotes {
-		return
+// askInterval is how often to ask a server whether it still needs a session.
+const askInterval = time.Second
+
+// waiter lets the command wait for its session or review, and says so once. Meanwhile it asks for the
+// session, without a wait for the answer.
+func (e *Execution) waiter() session.Waiter {
+	said, asked, answers := e.quiet, time.Time{}, make(chan error, 1)
+	answers <- nil
+	return func(held *session.InUseError, late bool) error {
+		if late && !said {
+			said = true
+			e.Remote.sayAtOnce()
+			e.Say(fmt.Sprintf("waiting for %s, in use by %s", held.What, held.Holder()))
+		}
+		if e.SessionName() == "" || e.Remote == nil && time.Since(asked) < askInterval {
+			return nil
+		}
+		select {
+		case err := <-answers:
+			if err != nil {
+				return err
+			}
+			asked = time.Now()
+			go func() { answers <- e.makeWay() }()
+		default:
+		}
+		return nil
+	}
+}
+
+// A HeldSession is a server's answer about a session that it has.
+type HeldSession struct {
+	Commands  int  // running ones
+	Kept      bool // it has, or had, processes
+	Processes []host.ProcessInfo
+}
+
+// makeWay makes the server that holds the session give it up, if nothing runs in it. The error says
+// that the session is kept, which can last.
+func (e *Execution) makeWay() error {
+	if e.Remote != nil {
+		return e.Remote.MakeWay()
+	}
+	dir, err := session.KeeperDir(e.LookupEnv, e.SessionName(), false)
+	if err != nil {
+		return nil
 	}
 	h, err := serve.HolderOf(dir)
 	if err != nil {
-		return
+		return nil
 	}
 	defer h.Close()
+	var holds HeldSession
 	text, err := h.Session(serve.Patience)
-	var holds struct{ Processes []json.RawMessage }
-	if err == nil && json.Unmarshal([]byte(text), &holds) == nil && len(holds.Processes) > 0 {
-		e.Say(fmt.Sprintf("session %s is kept, and this command runs beside its processes: -keep runs it among them", name))
+	if err == nil && json.Unmarshal([]byte(text), &holds) == nil && holds.Kept {
+		return KeptError(e.SessionName())
 	}
+	return nil
+}
+
+// KeptError refuses a command without -keep in a kept session.
+func KeptError(name string) error {
+	return cli.Hint(fmt.Errorf("session %q is kept, and this command would run beside its processes", name), "-keep runs the command among them; sbxhost sessions rm "+name+" ends them")
 }
 
 // runServed makes the server of this user run the command, in whose session other commands also

@@ -10,6 +10,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/terminal"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/policy"
+	"github.com/sbxhost/sbxhost/internal/session"
 )
 
 // A preparation is the state of a command before it runs.
@@ -29,7 +30,7 @@ func (e *Execution) prepareInTime(ctx context.Context, begin time.Time, hungUp f
 	defer cancel(nil) // otherwise a server keeps the timer, and all that it refers to, until the limit
 	limit := func(limit time.Duration) {
 		timer := time.AfterFunc(time.Until(begin.Add(limit)), func() {
-			cancel(fmt.Errorf("%w before the command ran, while its configuration was read or the session's lock waited for", host.ErrTimedOut))
+			cancel(fmt.Errorf("%w before the command ran, while its configuration was read", host.ErrTimedOut))
 		})
 		context.AfterFunc(reading, func() { timer.Stop() })
 	}
@@ -76,7 +77,7 @@ func (e *Execution) prepare(p *preparation, ctx, reading context.Context, begin 
 	if err != nil {
 		return err
 	}
-	cmd := setup.NewCmd(ctx, e.App, used.Host, s, &e.flags, e.args)
+	cmd := setup.NewCmd(session.WithWaiter(ctx, e.waiter()), e.App, used.Host, s, &e.flags, e.args)
 	cmd.Trace, cmd.Caller = e.trace, e.Remote.caller(e.App)
 	if timeout > 0 {
 		cmd.Timeout = max(timeout-time.Since(begin), 1)

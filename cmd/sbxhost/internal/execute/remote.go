@@ -27,7 +27,10 @@ type Remote struct {
 	Take func(context.Context, *cli.App, *setup.Setup) (*UsedHost, error)
 	// AdaptTo changes a command of a kept session to what its client means; nil for a client that
 	// can run the command itself.
-	AdaptTo    func(*cli.App, *host.Host, *host.Cmd) error
+	AdaptTo func(*cli.App, *host.Host, *host.Cmd) error
+	// MakeWay closes the Hosts of the command's session that nobody uses. Its error ends the wait for
+	// the session.
+	MakeWay    func() error
 	Send       func(kind byte, m frame.Message)
 	Stderr     *Buffered
 	Signals    chan os.Signal
@@ -81,6 +84,13 @@ func (r *Remote) Settle(err error) {
 	}
 	r.ClientEnds = true
 	r.Stderr.start()
+}
+
+// sayAtOnce writes all buffered and further messages.
+func (r *Remote) sayAtOnce() {
+	if r != nil {
+		r.Stderr.start()
+	}
 }
 
 // caller returns the user of the command, if the Host serves several.

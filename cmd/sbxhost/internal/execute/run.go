@@ -20,9 +20,6 @@ import (
 
 // RunAndReport is run, and writes the file of -result.
 func (e *Execution) RunAndReport() int {
-	if e.SessionName() != "" && (e.Remote == nil || e.Remote.AdaptTo == nil) {
-		e.noteKept()
-	}
 	status, err := e.run()
 	if e.report.Outcome == "" { // no command ran
 		e.report = host.Refused("", err)

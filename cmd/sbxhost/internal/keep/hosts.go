@@ -167,10 +167,6 @@ func (k *hostCache) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 		h, ours := k.use(key, in, tried)
 		used := &execute.UsedHost{Done: func() { k.giveBack(h) }}
 		if ours {
-			// Its engine could not raise what the session's first one was limited to.
-			k.closeUnused(func(o *cachedHost) bool {
-				return in != "" && o.session == in && !reflect.DeepEqual(o.key.setup.Options.Usage, key.setup.Options.Usage)
-			})
 			h.host, h.err = host.New(ctx, s.Options)
 			close(h.ready)
 		}

@@ -116,8 +116,8 @@ func (s *server) exit(k *keeper, processes bool) {
 }
 
 // endKeeper ends the processes of a session. An idle end does nothing while the session has
-// clients. all reports that no command is left; a command that shares no processes goes on.
-func (s *server) endKeeper(k *keeper, idle bool) (all bool) {
+// clients. It reports whether no command is left: one that shares no processes goes on.
+func (s *server) endKeeper(k *keeper, idle bool) bool {
 	s.mu.Lock()
 	if idle && k.clients > 0 || k.ended != nil {
 		ended := k.ended
@@ -127,23 +127,38 @@ func (s *server) endKeeper(k *keeper, idle bool) (all bool) {
 		}
 		return true
 	}
+	if k.otherClients > 0 {
+		s.mu.Unlock()
+		return false
+	}
 	ended := make(chan struct{})
 	k.ended = ended
 	s.mu.Unlock()
 	k.end()
-	s.hosts.closeUnused(func(h *cachedHost) bool { return h.session == k.dir })
+	s.hosts.closeUnused(k.has)
 	s.mu.Lock()
-	if all = k.otherClients == 0; all {
-		k.lock.Release()
-		delete(s.keepers, k.dir)
-		s.rest()
-	} else {
-		k.ended = nil
-		k.again()
-	}
+	k.lock.Release()
+	delete(s.keepers, k.dir)
+	s.rest()
 	s.mu.Unlock()
 	close(ended)
-	return all
+	return true
+}
+
+// has reports whether a Host without shared processes is one of the session.
+func (k *keeper) has(h *cachedHost) bool { return h.session == k.dir }
+
+// makeWay closes the Hosts of a session that no command and no process uses, for a command that needs
+// another one: a session has one engine. It reports whether the session is kept.
+func (s *server) makeWay(k *keeper) (kept bool) {
+	s.hosts.closeUnused(k.has)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.host != nil && k.users == 0 && !k.host.HasProcesses() {
+		k.host.Close()
+		k.host = nil
+	}
+	return k.host != nil
 }
 
 // errInUse is why a session cannot be removed.
@@ -161,7 +176,8 @@ func (s *server) endKeepers() {
 	ends.Wait()
 }
 
-// session answers a request about a session: it lists the session's processes, or ends them.
+// session answers a request about a session: it lists the session's processes, or ends them. It
+// gives the session up if nothing runs in it.
 func (s *server) session(of *serve.Session) (string, error) {
 	s.mu.Lock()
 	k, commands := s.keepers[of.Dir], 0
@@ -178,9 +194,10 @@ func (s *server) session(of *serve.Session) (string, error) {
 		}
 		return "", nil
 	}
+	s.makeWay(k)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	holds := heldSession{Commands: commands}
+	holds := execute.HeldSession{Commands: commands, Kept: k.host != nil}
 	if k.host != nil {
 		var err error
 		if holds.Processes, err = k.host.Processes(); err != nil {
@@ -324,13 +341,6 @@ func (k *keeper) end() {
 		k.host = nil
 	}
 	k.log.close()
-}
-
-// again allows new processes.
-func (k *keeper) again() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.over = false
 }
 
 // adapt gives a command its client's directory and variables.

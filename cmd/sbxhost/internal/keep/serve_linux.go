@@ -25,7 +25,6 @@ import (
 	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/serve"
-	"github.com/sbxhost/sbxhost/internal/session"
 )
 
 const (
@@ -203,7 +202,7 @@ func (s *server) status() string {
 			}
 			k.mu.Unlock()
 		}
-		text += fmt.Sprintf("it holds session %s (%s)%s, with %s\n", k.name, cli.Quote(dir), kept, cli.Plural(k.clients+k.otherClients, "command"))
+		text += fmt.Sprintf("it holds session %s (%s)%s, with %s\n", k.name, cli.Quote(dir), kept, cli.Plural(k.clients, "command"))
 	}
 	if hosts := s.hosts.list(); len(hosts) > 0 {
 		text += "\nIt keeps these, one for each environment:\n" + cli.Table("  ", append([][]string{{"WORKSPACE", "SANDBOX", "CONFIGURATION", "IN USE"}}, hosts...))
@@ -409,10 +408,6 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 	}
 	name := e.SessionName()
 	if !hello.Keep && peer.Apart != nil {
-		if in, err := session.KeeperDir(e.App.LookupEnv, name, false); name != "" && err == nil {
-			// The client starts an engine, which could not raise what theirs are limited to.
-			s.hosts.closeUnused(func(h *cachedHost) bool { return h.session == in })
-		}
 		return 0, peer.Apart.Error()
 	}
 	go r.listen()
@@ -424,6 +419,12 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 		defer s.exit(k, hello.Keep)
 		if hello.Keep {
 			r.Take, r.AdaptTo = k.take, k.adapt
+		}
+		r.MakeWay = func() error {
+			if s.makeWay(k) && !hello.Keep {
+				return execute.KeptError(name)
+			}
+			return nil
 		}
 	}
 	s.mu.Lock()

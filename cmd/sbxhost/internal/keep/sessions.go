@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/inforce"
@@ -168,7 +169,7 @@ func removeSession(a *cli.App, name string) error {
 	}
 	switch {
 	case errors.Is(err, host.ErrSessionInUse):
-		return cli.Hint(err, "sbxhost sessions list says by whom; it can be removed once that has ended")
+		return cli.Hint(err, "it can be removed once that has ended")
 	case err != nil && !missing:
 		return err
 	}
@@ -222,12 +223,6 @@ func endSession(a *cli.App, name string) (held bool, err error) {
 	}
 }
 
-// heldSession is a server's answer about a session that it has.
-type heldSession struct {
-	Commands  int // running ones
-	Processes []host.ProcessInfo
-}
-
 // ask asks the server that has a session, and returns the answer.
 func (s *listedSession) ask(a *cli.App, verbose bool) error {
 	h, err := holderOf(a, s.Name)
@@ -241,7 +236,7 @@ func (s *listedSession) ask(a *cli.App, verbose bool) error {
 			err = fmt.Errorf("process %d: %w", h.PID, err)
 		}
 	}
-	var holds heldSession
+	var holds execute.HeldSession
 	if err == nil && text != "" {
 		err = json.Unmarshal([]byte(text), &holds)
 	}
