@@ -7,10 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -190,16 +188,9 @@ func (m *Machine) agentSocket() (string, error) {
 	case !filepath.IsAbs(socket):
 		return "", fmt.Errorf("SSH_AUTH_SOCK: %q is not absolute", socket)
 	}
-	resolved, err := filepath.EvalSymlinks(socket)
-	if err != nil {
-		return "", fmt.Errorf("SSH_AUTH_SOCK: %w", err)
+	way := Follow(socket)
+	if way.Kind != view.Socket {
+		return "", fmt.Errorf("SSH_AUTH_SOCK: %s is not a socket", hostpath.Quote(socket))
 	}
-	info, err := os.Lstat(resolved)
-	if err != nil {
-		return "", fmt.Errorf("SSH_AUTH_SOCK: %w", err)
-	}
-	if info.Mode()&fs.ModeSocket == 0 {
-		return "", fmt.Errorf("SSH_AUTH_SOCK: %s is not a socket", hostpath.Quote(resolved))
-	}
-	return resolved, nil
+	return way.End, nil
 }

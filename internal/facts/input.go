@@ -45,9 +45,6 @@ func (m *Machine) input(q *Request, look *lookup) *view.Input {
 	if slices.Contains(q.Credentials, view.CredentialSSHAgent) {
 		in.Agent.Socket, in.Agent.Err = m.agentSocket()
 	}
-	for _, p := range q.Devices {
-		in.Device = append(in.Device, device(p))
-	}
 	return in
 }
 

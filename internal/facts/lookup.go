@@ -89,6 +89,8 @@ func follow(from, p string) (way view.Way) {
 		way.Kind = view.File
 	case mode&fs.ModeSocket != 0:
 		way.Kind = view.Socket
+	case mode&fs.ModeCharDevice != 0:
+		way.Kind = view.CharDevice
 	default:
 		way.Kind = view.Other
 	}

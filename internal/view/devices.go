@@ -8,12 +8,6 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// A Device is a path in a definition's devices.
-type Device struct {
-	Path string // of the host, resolved
-	Err  error  // why there is no character device
-}
-
 const nvidia = "computing by a graphics processor of NVIDIA: its driver, which is not part of the kernel's tree"
 
 // deviceKinds are the devices that commands may have, and what each gives. Others are
@@ -32,10 +26,10 @@ var deviceKinds = [...]struct{ pattern, gives string }{
 	{"/dev/kfd", "computing by a graphics processor of AMD: its driver in the kernel"},
 }
 
-// gives is what a device gives to a command; "" for a forbidden device.
-func (d *Device) gives() string {
+// deviceGives is what a device gives to a command; "" for a forbidden device.
+func deviceGives(p string) string {
 	for _, k := range deviceKinds {
-		if ok, _ := path.Match(k.pattern, d.Path); ok {
+		if ok, _ := path.Match(k.pattern, p); ok {
 			return k.gives
 		}
 	}
@@ -44,25 +38,27 @@ func (d *Device) gives() string {
 
 // showDevices finds the devices that commands have.
 func (v *View) showDevices() error {
-	for i, d := range v.in.Device {
-		attribute, text := fmt.Sprintf("devices[%d]", i), v.in.Devices[i]
+	for i, text := range v.in.Devices {
+		attribute, way := fmt.Sprintf("devices[%d]", i), v.facts.Follow(text)
 		if err := v.checkText(attribute, text); err != nil {
 			return err
 		}
-		gives := d.gives()
+		gives := deviceGives(way.End)
 		switch {
-		case d.Err != nil:
-			return invalidf(attribute, "leave it out if this machine does not have it", "%q: %v", text, d.Err)
-		case !paths.Inside("/dev", d.Path) || d.Path == "/dev":
+		case way.Err != nil:
+			return Invalid(attribute, fmt.Sprintf("%q: %v", text, way.Err), "")
+		case way.Kind != CharDevice:
+			return invalidf(attribute, "leave it out if this machine does not have it", "there is no character device %q", text)
+		case !paths.Inside("/dev", way.End):
 			return invalidf(attribute, "name one in /dev", "%q is not a device of this machine", text)
 		case gives == "":
 			return invalidf(attribute, "docs/configuration.md lists the allowed ones: fuse, kvm, net/tun, render nodes of dri, and those of graphics processors for computing",
 				"%q is a device that no command gets", text)
-		case slices.Contains(v.Devices, d.Path):
+		case slices.Contains(v.Devices, way.End):
 			return Invalid(attribute, "it is in the list already", "")
 		}
 		v.Remarks = append(v.Remarks, fmt.Sprintf("%s: %s gives %s", attribute, path.Clean(text), gives))
-		v.Devices = append(v.Devices, d.Path)
+		v.Devices = append(v.Devices, way.End)
 	}
 	return nil
 }

@@ -59,6 +59,7 @@ const (
 	Directory
 	File // a regular one
 	Socket
+	CharDevice
 	Other
 )
 
@@ -99,7 +100,6 @@ type Input struct {
 	Session   Session
 	Toolchain []ToolDir // nil shows no toolchains
 	Agent     Agent
-	Device    []Device // for each of Devices
 	// Substitutes are files of users and groups that lack the commands' user, and of trusted
 	// certificates.
 	Substitutes []Substitute

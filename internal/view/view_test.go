@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// machine is a fabricated one: what lies at a path. "" is a directory, "file" and
-// "socket" are what they say, "shut" is a directory that its owner cannot search, "file=2" has two names, and "-> x" is a symlink.
+// machine is a fabricated one: what lies at a path. "" is a directory, "file",
+// "socket" and "device" are what they say, "shut" is a directory that its owner cannot search, "file=2" has two names, and "-> x" is a symlink.
 type machine struct {
 	at        map[string]string
 	closed    []string // directories that the commands' user cannot search
@@ -73,6 +73,8 @@ func (m *machine) Follow(p string) Way {
 		way.Kind = Directory
 	case what == "socket":
 		way.Kind = Socket
+	case what == "device":
+		way.Kind = CharDevice
 	default:
 		way.Kind, way.Names = File, 1
 		if what == "file=2" {
