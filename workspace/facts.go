@@ -55,6 +55,16 @@ type GitLayout struct {
 	Lost []string
 }
 
+// WorkTrees are the other directories whose git directories belong to a repository, with or without a
+// .git. Paths may occur twice.
+type WorkTrees struct {
+	Worktrees []string // those of git worktree, and the main one
+	// Submodules are the gitlinks in the index, the submodules of .gitmodules, and cloned ones, which
+	// another branch may have.
+	Submodules []string
+	All        bool // the index is understood
+}
+
 // SelfCommonDir is a commondir file that changes nothing: the directory is its own common
 // directory. It keeps commands from putting another one there.
 const SelfCommonDir = ".\n"

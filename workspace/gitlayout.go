@@ -359,22 +359,22 @@ func mainTop(common string) string {
 	return common
 }
 
-// workTreeOf returns the work tree that the configuration of a git directory names, or "".
+// workTreeOf returns the work tree that the configuration of a git directory names, or "". It may not
+// exist.
 func workTreeOf(gitDir string) string {
-	worktree := coreWorktree(gitDir)
-	if worktree == "" {
-		return ""
-	}
-	top, _ := resolveFrom(gitDir, worktree)
-	return top
-}
-
-func coreWorktree(gitDir string) string {
 	config, err := readSmall(join(gitDir, "config"), maxGitConfig)
-	if err != nil {
+	worktree := parseCoreWorktree(config)
+	if err != nil || worktree == "" {
 		return ""
 	}
-	return parseCoreWorktree(config)
+	top, err := resolveFrom(gitDir, worktree)
+	switch {
+	case err == nil:
+		return top
+	case filepath.IsAbs(worktree):
+		return filepath.Clean(worktree)
+	}
+	return filepath.Join(gitDir, worktree)
 }
 
 // present adds the names that exist.
@@ -487,55 +487,37 @@ func (l *GitLayout) configured(top, gitDir string) {
 	}
 }
 
-// WorkTrees returns the other directories with a .git whose git directories belong to the
-// repository with a work tree at top: its worktrees, its submodules, and repositories in its index
-// or .gitmodules. all is false if its index is not understood. submodules are the gitlinks in the
-// index, and cloned submodules, which another branch may have; each with or without a .git.
-func (l GitLayout) WorkTrees(top string, left *int64) (dirs, submodules []string, all bool) {
-	add := func(p string) {
-		if _, err := os.Lstat(join(p, ".git")); err == nil && p != "" && p != top && !slices.Contains(dirs, p) {
-			dirs = append(dirs, p)
-		}
-	}
+// WorkTrees returns the work trees of the repository with one at top. It takes the bytes of the index
+// from left.
+func (l GitLayout) WorkTrees(top string, left *int64) (w WorkTrees) {
 	worktrees, _ := subdirectories(join(l.CommonDir, "worktrees"))
 	for _, dir := range worktrees {
-		add(worktreeTop(dir))
+		w.Worktrees = append(w.Worktrees, worktreeTop(dir))
 	}
-	add(mainTop(l.CommonDir))
-	for _, dir := range l.Writable {
-		add(workTreeOf(dir))
-	}
-	local := func(links []string) (list []string) {
-		for _, link := range links {
-			if filepath.IsLocal(link) {
-				list = append(list, join(top, filepath.Clean(link)))
-			}
-		}
-		return list
+	if main := mainTop(l.CommonDir); main != l.CommonDir { // a bare one has none
+		w.Worktrees = append(w.Worktrees, main)
 	}
 	index, err := readIndex(join(l.GitDir, "index"), l.CommonDir, left)
+	w.All = err == nil
 	links := index.Links
-	submodules = local(links)
-	for _, dir := range l.modules() {
-		p := coreWorktree(dir) // it may not exist, and git enters no submodule through a symlink
-		switch {
-		case p == "": // git submodule deinit takes it away; a submodule's name is mostly its path
-			name := strings.TrimPrefix(dir, join(l.GitDir, "modules")+"/")
-			p = join(top, strings.ReplaceAll(name, "/modules/", "/"))
-		case !filepath.IsAbs(p):
-			p = filepath.Join(dir, p)
-		}
-		if p != top && paths.Inside(top, p) && !slices.Contains(submodules, p) {
-			submodules = append(submodules, p)
-		}
-	}
 	if modules, err := readSmall(join(top, ".gitmodules"), maxGitConfig); err == nil {
 		links = append(links, configValues(modules, "path", func(section string) bool { return strings.HasPrefix(strings.ToLower(section), "submodule") })...)
 	}
-	for _, p := range local(links) {
-		add(p)
+	for _, link := range links {
+		if filepath.IsLocal(link) {
+			w.Submodules = append(w.Submodules, join(top, filepath.Clean(link)))
+		}
 	}
-	return dirs, submodules, err == nil
+	for _, dir := range l.modules() {
+		p := workTreeOf(dir)
+		if p == "" { // git submodule deinit takes it away; a submodule's name is mostly its path
+			p = join(top, strings.ReplaceAll(strings.TrimPrefix(dir, join(l.GitDir, "modules")+"/"), "/modules/", "/"))
+		}
+		if p != top && paths.Inside(top, p) {
+			w.Submodules = append(w.Submodules, p)
+		}
+	}
+	return w
 }
 
 // addWritable adds dir if it is a directory and no symlink, which would show its target.

@@ -35,9 +35,9 @@ type repository struct {
 }
 
 // at returns the state of the repository in a directory.
-func (l *layouts) at(top string) repository {
+func (f *lookup) at(top string) repository {
 	r := repository{Taken: "one that is not understood", Pending: workspace.Pending{}}
-	layout, err := l.of(top)
+	l, err := f.layout(top)
 	if err != nil {
 		r.Odd = append(r.Odd, err.Error())
 	}
@@ -45,9 +45,9 @@ func (l *layouts) at(top string) repository {
 		r.Odd = append(r.Odd, said)
 	}
 	if err == nil {
-		r.Taken = fmt.Sprintf("%s %q %q", layout.Kind, layout.GitDir, layout.CommonDir)
-		r.Pending.Add(layout)
-		r.Odd = append(r.Odd, l.linksIn(&layout)...)
+		r.Taken = fmt.Sprintf("%s %q %q", l.Kind, l.GitDir, l.CommonDir)
+		r.Pending.Add(l)
+		r.Odd = append(r.Odd, once(f.gitLinks, l.CommonDir, l.Links)...)
 	}
 	return r
 }
@@ -66,7 +66,6 @@ type baseline struct {
 	Actions          workspace.GitActions // what git acts on in those
 	HeadLogSize      int64                // of Resolved.headLog
 	Lost             []string             // paths of recorded worktrees that are missing
-	writable         []string             // where commands can write, to judge git's answers
 }
 
 // look returns the current state.
@@ -81,9 +80,8 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 	b.Instructions = slices.DeleteFunc(b.Instructions, holdsPlace)
 	b.Repositories = map[string]repository{}
 	for _, top := range repositories {
-		b.Repositories[top] = look.layouts.at(top)
+		b.Repositories[top] = look.at(top)
 	}
-	b.writable = look.layouts.writable
 	for _, l := range out.Loose {
 		if l.Repository != "" {
 			b.Open = append(b.Open, l.Repository)
@@ -96,7 +94,7 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 	for _, top := range repositories {
 		if !slices.Contains(out.userRepositories(), top) {
 			b.Open = append(b.Open, top)
-			b.leaveUnprotected(&look.layouts, top)
+			b.leaveUnprotected(look, top)
 		}
 	}
 	for _, p := range b.Instructions {
@@ -110,13 +108,13 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 	if out.allOpen {
 		b.Open = repositories
 	}
-	b.Lost = m.lostWorktrees(&look.layouts)
+	b.Lost = m.lostWorktrees(look)
 	return b
 }
 
 // acts returns what git acts on in some repositories.
 func (m *Machine) acts(look *lookup, open []string) workspace.GitActions {
-	return m.Workspace.GitActions(look.ctx, look.layouts.of, open, m.Owner.gitUser())
+	return m.Workspace.GitActions(look.ctx, look.layout, open, m.Owner.gitUser())
 }
 
 // oneOf returns a function that reports whether a list has a string: a project can have tens of
@@ -138,10 +136,10 @@ func (out *Resolved) ContinueFrom(last *Resolved) {
 }
 
 // lostWorktrees are the missing worktrees that the workspace's repositories list.
-func (m *Machine) lostWorktrees(look *layouts) (places []string) {
+func (m *Machine) lostWorktrees(look *lookup) (places []string) {
 	for _, root := range m.Workspace.Roots() {
-		if layout, err := look.of(root.Path); root.Writable && err == nil {
-			places = append(places, layout.Lost...)
+		if l, err := look.layout(root.Path); root.Writable && err == nil {
+			places = append(places, l.Lost...)
 		}
 	}
 	return places
@@ -156,8 +154,8 @@ type unprotected struct {
 }
 
 // leaveUnprotected records by name what git obeys in a repository that cannot be asked.
-func (b *baseline) leaveUnprotected(look *layouts, top string) {
-	if _, err := look.of(top); err == nil {
+func (b *baseline) leaveUnprotected(look *lookup, top string) {
+	if _, err := look.layout(top); err == nil {
 		return
 	}
 	for _, dir := range workspace.PointedGitDirs(top) {
@@ -252,7 +250,7 @@ func (m *Machine) ignored(out *Resolved, look *lookup, list []string) (ignored [
 			name := view.ActingName(p)
 			return !paths.Inside(root.Path, p) || name != "" && slices.Contains(out.Tops(), strings.TrimSuffix(p, "/"+name))
 		})
-		if l, err := look.layouts.of(root.Path); len(in) > 0 && err == nil && l.CommonDir != "" {
+		if l, err := look.layout(root.Path); len(in) > 0 && err == nil && l.CommonDir != "" {
 			ignored = append(ignored, m.Workspace.Ignored(look.ctx, root.Path, l, m.Owner.gitUser(), in, out.baseline.Began)...)
 		}
 	}
@@ -310,8 +308,7 @@ func holdsPlace(p string) bool {
 func (m *Machine) Changes(out *Resolved) (made Changes) {
 	ctx, cancel := context.WithTimeout(context.Background(), inspecting)
 	defer cancel()
-	look := newLookup(ctx, m)
-	look.layouts.writable = out.baseline.writable
+	look := newLookup(ctx, m, out.writable)
 	found, err := out.searchAgain()
 	if err != nil {
 		made.unclear(m.Workspace.Root(), fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
@@ -408,7 +405,7 @@ func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, 
 		if len(reports) < maxChanges || report.Existing {
 			is, ok := now.Repositories[p]
 			if !ok {
-				is = look.layouts.at(p)
+				is = look.at(p)
 			}
 			report.Pending = is.Pending.Since(before.Pending)
 			if !report.Existing { // its Alternates say it

@@ -79,7 +79,7 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 			return way.Err == nil && m.written(filepath.Clean(dir)) == "" && m.written(way.End) == "" && !view.Creatable(spec, way.End)
 		}
 	} else {
-		look := newLookup(ctx, m) // the directories of PATH have many parents in common
+		look := newLookup(ctx, m, nil) // the directories of PATH have many parents in common
 		in.UsablePath = func(dir string) bool { return view.UsableInPath(spec, dir, look.Follow) }
 		in.UsableTemp = func(dir string) bool {
 			_, visible := view.InsidePath(spec, filepath.Clean(dir))

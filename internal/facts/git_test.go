@@ -377,8 +377,8 @@ func machineAt(t *testing.T, root string, env map[string]string, environ ...stri
 
 // settingsAt is the text of the settings for commands at a workspace.
 func (m *Machine) settingsAt(ctx context.Context) string {
-	look := newLookup(ctx, m)
-	return look.Repository(m.Workspace.Root(), nil).Settings.Config
+	look := newLookup(ctx, m, nil)
+	return look.Repository(m.Workspace.Root()).Settings.Config
 }
 
 const fakeUser = "[user]\n\tname = \"Fake\"\n"

@@ -23,16 +23,34 @@ import (
 type lookup struct {
 	ctx       context.Context // of the command
 	m         *Machine
+	writable  []string // where commands can write
+	indexes   int64    // bytes of indexes that may still be read
 	ways      map[string]*view.Way
 	repos     map[string]view.Repository
-	layouts   layouts
-	workTrees map[string]workTrees
-	indexes   int64 // bytes of indexes that may still be read
+	layouts   map[string]layout
+	workTrees map[string]workspace.WorkTrees
 	links     map[string]view.Links
+	gitLinks  map[string][]string // by common directory: worktrees share one
 }
 
-func newLookup(ctx context.Context, m *Machine) *lookup {
-	return &lookup{ctx: ctx, m: m, ways: make(map[string]*view.Way, 128), repos: map[string]view.Repository{}, workTrees: map[string]workTrees{}, indexes: workspace.MaxIndexes, links: map[string]view.Links{}}
+type layout struct {
+	workspace.GitLayout
+	err error
+}
+
+func newLookup(ctx context.Context, m *Machine, writable []string) *lookup {
+	return &lookup{ctx: ctx, m: m, writable: writable, indexes: workspace.MaxIndexes, ways: make(map[string]*view.Way, 128), repos: map[string]view.Repository{},
+		layouts: map[string]layout{}, workTrees: map[string]workspace.WorkTrees{}, links: map[string]view.Links{}, gitLinks: map[string][]string{}}
+}
+
+// once is what is known of a path, or what find finds.
+func once[V any](known map[string]V, p string, find func() V) V {
+	v, ok := known[p]
+	if !ok {
+		v = find()
+		known[p] = v
+	}
+	return v
 }
 
 // Follow implements view.Facts. Most paths share directories, so it walks to each directory once.
@@ -140,52 +158,49 @@ func (f *lookup) Empty(dir string) bool {
 const maxLooked = 10_000
 
 func (f *lookup) LinksIn(dir string) view.Links {
-	known, ok := f.links[dir]
-	if !ok {
+	return once(f.links, dir, func() (found view.Links) {
 		left := maxLooked
-		known.Symlinks, known.All = workspace.LinksIn(dir, &left, func(p string) bool {
+		found.Symlinks, found.All = workspace.LinksIn(dir, &left, func(p string) bool {
 			_, err := os.Lstat(filepath.Join(p, ".git"))
 			return err != nil
 		}, func(e fs.DirEntry) {
-			if info, err := e.Info(); err == nil && !known.Hard {
+			if info, err := e.Info(); err == nil && !found.Hard {
 				st, ok := info.Sys().(*syscall.Stat_t)
-				known.Hard = ok && st.Nlink > 1
+				found.Hard = ok && st.Nlink > 1
 			}
 		})
-		f.links[dir] = known
-	}
-	return known
+		return found
+	})
 }
 
-func (f *lookup) Repository(dir string, writable []string) view.Repository {
-	r, ok := f.repos[dir]
-	if !ok {
-		f.layouts.writable = writable
-		r.Layout, r.Err = f.layouts.of(dir)
-		if r.Err != nil {
+func (f *lookup) Repository(dir string) view.Repository {
+	return once(f.repos, dir, func() (r view.Repository) {
+		if r.Layout, r.Err = f.layout(dir); r.Err != nil {
 			r.GitDirs = workspace.PointedGitDirs(dir)
-		} else if r.Layout.CommonDir != "" {
-			f.m.askGit(f.ctx, dir, &r)
+		} else if common := r.Layout.CommonDir; common != "" {
+			r.GitControls = f.m.Workspace.GitControls(f.ctx, dir, r.Layout, f.m.Owner.gitUser())
+			r.Hint = shortageHint(r.Failed)
+			if p := filepath.Join(common, workspace.Alternates); Follow(p).Kind == view.File {
+				r.Files = append(r.Files, workspace.GitControl{Path: p, Description: workspace.Alternates, File: true})
+			}
 		}
-		f.repos[dir] = r
-	}
-	return r
+		return r
+	})
+}
+
+// layout is [workspace.GitDirs].
+func (f *lookup) layout(dir string) (workspace.GitLayout, error) {
+	l := once(f.layouts, dir, func() (l layout) {
+		l.GitLayout, l.err = workspace.GitDirs(dir, f.writable...)
+		return l
+	})
+	return l.GitLayout, l.err
 }
 
 func (f *lookup) Around(dir string) []string { return f.m.Workspace.Around(dir) }
 
-func (f *lookup) WorkTrees(top string, layout *workspace.GitLayout) (dirs, submodules []string, all bool) {
-	known, ok := f.workTrees[top]
-	if !ok {
-		known.dirs, known.submodules, known.all = layout.WorkTrees(top, &f.indexes)
-		f.workTrees[top] = known
-	}
-	return known.dirs, known.submodules, known.all
-}
-
-type workTrees struct {
-	dirs, submodules []string
-	all              bool
+func (f *lookup) WorkTrees(top string, l *workspace.GitLayout) workspace.WorkTrees {
+	return once(f.workTrees, top, func() workspace.WorkTrees { return l.WorkTrees(top, &f.indexes) })
 }
 
 // A submodule is a gitlink in the index of one of the user's repositories. If it has a .git, git
@@ -200,12 +215,11 @@ func (f *lookup) submodules(own, within []string) map[string]submodule {
 	found := map[string]submodule{}
 	var enter func(dir, from string)
 	enter = func(dir, from string) {
-		layout, err := f.layouts.of(dir)
-		if err != nil || layout.GitDir == "" {
+		l, err := f.layout(dir)
+		if err != nil || l.GitDir == "" {
 			return
 		}
-		_, submodules, _ := f.WorkTrees(dir, &layout)
-		for _, p := range submodules {
+		for _, p := range f.WorkTrees(dir, &l).Submodules {
 			if _, known := found[p]; known || !paths.InsideAny(within, p) {
 				continue
 			}
@@ -222,51 +236,4 @@ func (f *lookup) submodules(own, within []string) map[string]submodule {
 		enter(dir, dir)
 	}
 	return found
-}
-
-// layouts caches workspace.GitDirs by directory.
-type layouts struct {
-	writable []string
-	known    map[string]layoutOf
-	links    map[string][]string // by common directory: worktrees share one
-}
-
-type layoutOf struct {
-	workspace.GitLayout
-	err error
-}
-
-func (l *layouts) of(dir string) (workspace.GitLayout, error) {
-	known, ok := l.known[dir]
-	if !ok {
-		known.GitLayout, known.err = workspace.GitDirs(dir, l.writable...)
-		if l.known == nil {
-			l.known = map[string]layoutOf{}
-		}
-		l.known[dir] = known
-	}
-	return known.GitLayout, known.err
-}
-
-// linksIn is [workspace.GitLayout.Links].
-func (l *layouts) linksIn(layout *workspace.GitLayout) []string {
-	known, ok := l.links[layout.CommonDir]
-	if !ok {
-		known = layout.Links()
-		if l.links == nil {
-			l.links = map[string][]string{}
-		}
-		l.links[layout.CommonDir] = known
-	}
-	return known
-}
-
-// askGit asks what git obeys besides the layout of a repository.
-func (m *Machine) askGit(ctx context.Context, top string, r *view.Repository) {
-	o := m.Workspace.GitControls(ctx, top, r.Layout, m.Owner.gitUser())
-	r.GitControls, r.Shared, r.Settings, r.AskError, r.Unlisted = o.Files, o.Shared, o.Settings, o.Failed, o.Unlisted
-	r.AskHint = shortageHint(o.Failed)
-	if p := filepath.Join(r.Layout.CommonDir, workspace.Alternates); Follow(p).Kind == view.File {
-		r.GitControls = append(r.GitControls, workspace.GitControl{Path: p, Description: workspace.Alternates, File: true})
-	}
 }

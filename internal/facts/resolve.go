@@ -59,8 +59,9 @@ type Resolved struct {
 	// baseline is the state before the command, and searchAgain searches again.
 	baseline    baseline
 	searchAgain func() (*scan.Result, error)
-	allOpen     bool   // a command may change what git acts on in all repositories
-	headLog     string // see [Machine.headLog]
+	writable    []string // where commands can write, to judge what git says
+	allOpen     bool     // a command may change what git acts on in all repositories
+	headLog     string   // see [Machine.headLog]
 	// lastLook is the latest state, for processes of a session that outlive their command and make
 	// changes until the next one.
 	lastLook   *baseline
@@ -90,7 +91,7 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
 	if err := q.CheckCredentials(m.Sets()); err != nil {
 		return nil, err
 	}
-	look := newLookup(ctx, m)
+	look := newLookup(ctx, m, nil)
 	in := m.input(&q, look)
 	if !q.Unisolated {
 		more, err := m.inject(ctx, &q, out, in)
@@ -118,6 +119,8 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved, onDemand bo
 	for _, name := range m.refusedToolchains {
 		out.Notes = append(out.Notes, view.OriginToolchains+": "+name+" names no directory that can be shown; its toolchain is left out")
 	}
+	out.writable = out.WritableSources()
+	look.writable = out.writable
 	out.ShowGit()
 	if !in.Unisolated {
 		if err := m.prepare(out.View, in, look); err != nil {
@@ -135,7 +138,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved, onDemand bo
 			return err
 		}
 		out.allOpen = in.Git == view.GitFull || out.Spec.BestEffort // then nothing may protect it
-		out.headLog = m.headLog(out, in, &look.layouts)
+		out.headLog = m.headLog(out, in, look)
 		out.baseline = m.look(out, look, found.Trees)
 		out.baseline.Actions = m.acts(look, out.baseline.Open)
 	}
@@ -147,7 +150,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved, onDemand bo
 		out.Notes = append(out.Notes, m.mountsBeneath()...)
 		out.Submodules, out.WorkTrees = slices.Collect(maps.Keys(out.baseline.Submodules)), map[string]string{}
 		for _, dir := range slices.Concat(out.baseline.UserRepositories, out.Submodules) {
-			if l, err := look.layouts.of(dir); err == nil && l.GitDir != "" {
+			if l, err := look.layout(dir); err == nil && l.GitDir != "" {
 				out.WorkTrees[l.GitDir] = dir
 			}
 		}

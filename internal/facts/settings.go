@@ -60,8 +60,8 @@ func (m *Machine) excludes(out *Resolved) string {
 
 // headLog is git's log of commits in the workspace's root; "" if its user would sign none, or the
 // definition configures git.
-func (m *Machine) headLog(out *Resolved, in *view.Input, look *layouts) string {
-	l, err := look.of(m.Workspace.Root())
+func (m *Machine) headLog(out *Resolved, in *view.Input, look *lookup) string {
+	l, err := look.layout(m.Workspace.Root())
 	if !out.Settings.Signs || err != nil || in.Env["GIT_CONFIG_COUNT"] != "" {
 		return ""
 	}

@@ -46,7 +46,7 @@ func TestUnsearchableAsTheKernelSays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := newLookup(t.Context(), &Machine{Config: Config{Owner: &Owner{User: otherUser}}})
+	f := newLookup(t.Context(), &Machine{Config: Config{Owner: &Owner{User: otherUser}}}, nil)
 	for _, c := range searchCases {
 		dir := filepath.Join(base, strings.ReplaceAll(c.name, " ", "-"))
 		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, int(c.uid), int(c.gid)), os.Chmod(dir, c.mode)); err != nil {
@@ -71,7 +71,7 @@ func TestUnsearchableAsTheKernelSays(t *testing.T) {
 			t.Errorf("%s: its name is closed at %q", c.name, got)
 		}
 	}
-	if got := newLookup(t.Context(), &Machine{}).Unsearchable(filepath.Join(base, "for-root-alone/a")); got != "" {
+	if got := newLookup(t.Context(), &Machine{}, nil).Unsearchable(filepath.Join(base, "for-root-alone/a")); got != "" {
 		t.Errorf("for the caller himself: %q", got)
 	}
 }

@@ -175,7 +175,7 @@ func (v *View) defaultsAtTop(dir string) (list []protection) {
 	// In an empty directory a tool may be about to make a project, and wants it empty.
 	if !v.facts.Empty(dir) {
 		// git clean would fail at an empty directory.
-		ignored := v.repository(dir).Layout.CommonDir != ""
+		ignored := v.facts.Repository(dir).Layout.CommonDir != ""
 		for _, name := range actsWithoutAsking {
 			p, inner := byDefault(dir, name), path.Dir(name) != "."
 			if p.ignored = ignored && !inner; inner {

@@ -21,12 +21,12 @@ type Facts interface {
 	// LinksIn finds links in a directory, whose path has no symlinks, and in its subdirectories
 	// that are not work trees of git.
 	LinksIn(dir string) Links
-	// Repository describes git's files in a directory, while commands can write to others.
-	Repository(dir string, writable []string) Repository
+	// Repository describes git's files in a directory.
+	Repository(dir string) Repository
 	// Around is Workspace.Around.
 	Around(dir string) []string
 	// WorkTrees is GitLayout.WorkTrees.
-	WorkTrees(top string, layout *workspace.GitLayout) (dirs, submodules []string, all bool)
+	WorkTrees(top string, layout *workspace.GitLayout) workspace.WorkTrees
 }
 
 // A Way is where a path of the host leads.
@@ -70,17 +70,11 @@ type Repository struct {
 	Err error
 	// GitDirs are then those of workspace.PointedGitDirs.
 	GitDirs []string
-	// GitControls are what git obeys besides the layout, as git reports it.
-	GitControls []workspace.GitControl
-	// AskError says why git could not be asked, so that the repository is read-only; else nil.
-	AskError error
-	// AskHint says what to do about it if it is a shortage, which no definition causes.
-	AskHint string
-	// Unlisted says that GitControls may then lack files outside of the git directory.
-	Unlisted bool
-	// Shared and Settings are those of workspace.GitControls.
-	Shared   bool
-	Settings workspace.Settings
+	// GitControls are what git obeys besides the layout, as git reports it. If git could not be
+	// asked, the repository is read-only.
+	workspace.GitControls
+	// Hint says what to do about that if it is a shortage, which no definition causes.
+	Hint string
 }
 
 // Input is the input for a table.

@@ -25,7 +25,7 @@ func (v *View) ShowGit() {
 		if root.Field != "root" && !root.Writable || v.facts.Follow(root.Path).Kind != Directory {
 			continue
 		}
-		r := v.repository(root.Path)
+		r := v.facts.Repository(root.Path)
 		layout := r.Layout
 		writable := layout.Writable
 		if v.readOnlyGit(&r) || !root.Writable || root.Field == "root" && v.in.ReadOnly {
@@ -45,14 +45,12 @@ func (v *View) ShowGit() {
 	}
 }
 
-// repository describes git's files in a directory, while commands can write to writableSources.
-func (v *View) repository(dir string) Repository {
-	if v.writableSources == nil {
-		for _, e := range v.writableEntries() {
-			v.writableSources = append(v.writableSources, e.Source)
-		}
+// WritableSources are the directories of the host that commands can write to.
+func (v *View) WritableSources() (list []string) {
+	for _, e := range v.writableEntries() {
+		list = append(list, e.Source)
 	}
-	return v.facts.Repository(dir, v.writableSources)
+	return list
 }
 
 // readOnlyGit reports whether the git directories of a repository are read-only. Nobody knows what
@@ -60,7 +58,7 @@ func (v *View) repository(dir string) Repository {
 // the command acts on them before anybody can look at them: on lists of steps, links, MERGE_RR. Stubs of
 // those could confuse it.
 func (v *View) readOnlyGit(r *Repository) bool {
-	return !v.gitWritable && (r.AskError != nil || r.Layout.Split || v.in.GitWaits)
+	return !v.gitWritable && (r.Failed != nil || r.Layout.Split || v.in.GitWaits)
 }
 
 // openSubmodules makes the repositories of submodules writable, in a read-only modules directory,
@@ -126,7 +124,7 @@ func (v *View) outer() []string {
 		add(v.facts.Around(top))
 	}
 	for _, p := range slices.Concat(tops, v.outerTops) {
-		r := v.repository(p)
+		r := v.facts.Repository(p)
 		add(r.Layout.Configured)
 	}
 	return v.outerTops
@@ -164,9 +162,9 @@ func (v *View) belongs(p, top string) bool {
 	if !paths.Inside(top, p) {
 		return false
 	}
-	if r := v.repository(top); r.Err == nil && r.Layout.CommonDir != "" {
-		dirs, _, all := v.facts.WorkTrees(top, &r.Layout)
-		return !all || slices.Contains(dirs, p)
+	if r := v.facts.Repository(top); r.Err == nil && r.Layout.CommonDir != "" {
+		w := v.facts.WorkTrees(top, &r.Layout)
+		return !w.All || slices.Contains(w.Worktrees, p) || slices.Contains(w.Submodules, p)
 	}
 	return slices.Contains(v.Tops(), top) && depth(top, p) <= ownDepth
 }
@@ -176,15 +174,15 @@ func (v *View) belongs(p, top string) bool {
 func (v *View) NestedRepositories(trees *scan.Result) (found []scan.Found, all bool) {
 	all = true
 	for list := v.repositories(trees); len(list) > 0; list = list[1:] {
-		r := v.repository(list[0])
+		r := v.facts.Repository(list[0])
 		if r.Err != nil || r.Layout.CommonDir == "" {
 			continue
 		}
-		dirs, _, complete := v.facts.WorkTrees(list[0], &r.Layout)
-		all = all && complete
-		for _, p := range dirs {
+		w := v.facts.WorkTrees(list[0], &r.Layout)
+		all = all && w.All
+		for _, p := range slices.Concat(w.Worktrees, w.Submodules) {
 			f := scan.Found{Path: p, Reason: scan.Repository, Dir: true, Pattern: -1}
-			if paths.Inside(list[0], p) && !slices.Contains(found, f) && v.facts.Follow(path.Join(p, ".git")).Kind != Absent {
+			if p != list[0] && paths.Inside(list[0], p) && v.facts.Follow(path.Join(p, ".git")).Kind != Absent && !slices.Contains(found, f) {
 				found, list = append(found, f), append(list, p)
 			}
 		}
@@ -279,7 +277,7 @@ func (v *View) gitProtections(found *Found) (list []protection) {
 		others, _, _ := v.Reportable(found.Trees)
 		others = slices.DeleteFunc(others, func(p string) bool { return slices.Contains(working, p) })
 		for _, top := range others[:min(len(others), maxNested)] {
-			r := v.repository(top)
+			r := v.facts.Repository(top)
 			v.obeys(&r)
 		}
 	}
@@ -313,10 +311,10 @@ func (v *View) refuseUnlisted() error {
 			continue
 		}
 		for _, asked := range append(slices.Clone(v.outer()), top) {
-			if r := v.repository(asked); r.Unlisted {
-				message := fmt.Sprintf("commands in %q could write files that git runs or reads, because git does not list them: %v", top, r.AskError)
-				if r.AskHint != "" {
-					return &shared.Error{Kind: shared.ErrUnavailable, Message: message, Hint: r.AskHint}
+			if r := v.facts.Repository(asked); r.Unlisted {
+				message := fmt.Sprintf("commands in %q could write files that git runs or reads, because git does not list them: %v", top, r.Failed)
+				if r.Hint != "" {
+					return &shared.Error{Kind: shared.ErrUnavailable, Message: message, Hint: r.Hint}
 				}
 				return Invalid(by.Why, message, `try again, or say read_only = true or git = "full"`)
 			}
@@ -327,7 +325,7 @@ func (v *View) refuseUnlisted() error {
 
 // repositoryProtections protect what git obeys in one directory.
 func (v *View) repositoryProtections(top string) (list []protection) {
-	r := v.repository(top)
+	r := v.facts.Repository(top)
 	dotGit := path.Join(top, ".git")
 	if r.Err != nil && v.gitWritable {
 		return nil
@@ -340,7 +338,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	case outer && r.Err != nil:
 		v.note("%v: what git obeys there is not known, so it is not protected in writable directories", r.Err)
 		return nil
-	case outer && r.AskError != nil:
+	case outer && r.Failed != nil:
 		return nil // refuseUnlisted has refused what it may obey
 	case r.Err != nil:
 		v.note("%v: it is read-only inside, and git does not work there", r.Err)
@@ -363,8 +361,8 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	if r.Layout.CommonDir == "" {
 		return nil
 	}
-	if r.AskError != nil && !v.gitWritable {
-		v.note("the git repository %q is read-only inside: %v", top, r.AskError)
+	if r.Failed != nil && !v.gitWritable {
+		v.note("the git repository %q is read-only inside: %v", top, r.Failed)
 		const why = "git, which cannot be asked what it obeys"
 		list = []protection{{path: r.Layout.GitDir, why: why}, {path: r.Layout.CommonDir, why: why}, {path: dotGit, why: why}}
 		if r.Unlisted && !mustHold { // refuseUnlisted has refused the others
@@ -387,8 +385,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 				list = append(list, protection{path: p, why: why})
 			}
 		}
-		_, submodules, _ := v.facts.WorkTrees(top, &r.Layout)
-		for _, p := range submodules { // git status enters them
+		for _, p := range v.facts.WorkTrees(top, &r.Layout).Submodules { // git status enters them
 			list = append(list, protection{path: path.Join(p, ".git"), why: why, hold: &Hold{}})
 		}
 	} else if !outer {
@@ -420,7 +417,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 			add(p, nil)
 		}
 	}
-	for _, o := range r.GitControls {
+	for _, o := range r.Files {
 		if !v.gitWritable && v.obeyedWritable(&o) {
 			list = append(list, protection{path: o.Path, why: "git " + o.Description, hold: &Hold{File: o.File}, mustHold: mustHold, repository: top, keep: keep})
 		}
@@ -440,7 +437,7 @@ func (v *View) obeys(r *Repository) {
 			add(p)
 		}
 	}
-	for _, o := range r.GitControls {
+	for _, o := range r.Files {
 		add(o.Path)
 	}
 }

@@ -71,7 +71,7 @@ func (v *View) inWorkTree(p string) bool {
 			return false
 		}
 		if slices.Contains(v.Tops(), dir) {
-			return v.repository(dir).Layout.CommonDir != ""
+			return v.facts.Repository(dir).Layout.CommonDir != ""
 		}
 	}
 	return false

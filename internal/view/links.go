@@ -195,14 +195,14 @@ func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
 		if v.gitWritable {
 			break
 		}
-		r := v.repository(dir)
+		r := v.facts.Repository(dir)
 		for _, p := range r.Layout.Protected {
 			// Git itself reports hooks with other names, and modules have their own protections.
 			if name := path.Base(p); !isDir(p) || name == "remotes" || name == "branches" {
 				add(p, "git "+name)
 			}
 		}
-		for _, o := range r.GitControls {
+		for _, o := range r.Files {
 			if !isDir(o.Path) {
 				add(o.Path, "git "+o.Description)
 			}

@@ -20,18 +20,17 @@ type View struct {
 	wholeHost   bool // the host's tree is beneath the table
 	gitWritable bool // what git obeys is not protected
 
-	entries         []shared.Entry
-	byPath          map[string]int   // index of an entry, by path inside
-	bySource        map[string][]int // indexes of entries, by path of the host
-	writableSources []string         // for repository
-	outerTops       []string         // for outer
-	held            map[string]bool  // paths of Holds, and whether they hide
-	hostPaths       []string         // protected paths that the host would obey or run
-	claims          []string         // notes that claim a protection
-	givenUp         givenUp
-	granted         []string        // sockets that commands may connect to
-	spelled         []spelling      // sources
-	hiddenAround    map[string]bool // hidden paths in which deeper entries show
+	entries      []shared.Entry
+	byPath       map[string]int   // index of an entry, by path inside
+	bySource     map[string][]int // indexes of entries, by path of the host
+	outerTops    []string         // for outer
+	held         map[string]bool  // paths of Holds, and whether they hide
+	hostPaths    []string         // protected paths that the host would obey or run
+	claims       []string         // notes that claim a protection
+	givenUp      givenUp
+	granted      []string        // sockets that commands may connect to
+	spelled      []spelling      // sources
+	hiddenAround map[string]bool // hidden paths in which deeper entries show
 
 	// Workdir is the workspace root's path inside.
 	Workdir string

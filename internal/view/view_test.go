@@ -112,22 +112,22 @@ func (m *machine) LinksIn(dir string) Links {
 	return links
 }
 
-func (m *machine) Repository(dir string, _ []string) (r Repository) {
+func (m *machine) Repository(dir string) (r Repository) {
 	git := path.Join(dir, ".git")
 	if what, there := m.at[git]; !there || what != "" {
 		return r
 	}
 	r.Layout = workspace.GitLayout{Kind: "plain", GitDir: git, CommonDir: git, Writable: []string{git},
 		Protected: []string{git + "/config", git + "/hooks", git + "/commondir"}}
-	r.GitControls, r.AskError = m.obeyed[dir], m.failed[dir]
-	r.Unlisted = m.unlisted && r.AskError != nil
+	r.Files, r.Failed = m.obeyed[dir], m.failed[dir]
+	r.Unlisted = m.unlisted && r.Failed != nil
 	return r
 }
 
 func (m *machine) Around(string) []string { return m.around }
 
-func (m *machine) WorkTrees(string, *workspace.GitLayout) (dirs, submodules []string, all bool) {
-	return m.workTrees, nil, true
+func (m *machine) WorkTrees(string, *workspace.GitLayout) workspace.WorkTrees {
+	return workspace.WorkTrees{Worktrees: m.workTrees, All: true}
 }
 
 // search finds in the machine what the host's search finds.
