@@ -45,7 +45,6 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 	for _, p := range o.Programs {
 		add(view.OwnProgram, p, program)
 	}
-	list = append(list, o.Records...)
 	programs := []string{"sbxhost-init"}
 	for _, name := range o.Engines {
 		programs = append(programs, "sbxhost-engine-"+name)
@@ -87,12 +86,7 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 		hidden.Path = filepath.Join(owner.Home, ".local/state/sbxhost")
 		list = append(list, hidden)
 	}
-	for _, record := range o.Records {
-		if record.Kind = view.OwnState; record.File {
-			list = append(list, record)
-		}
-	}
-	return list, nil
+	return append(list, o.Records...), nil
 }
 
 // programsRun are the programs that sbxhost finds in PATH, and its own name: a command could put

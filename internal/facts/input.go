@@ -3,9 +3,6 @@
 package facts
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -69,20 +66,29 @@ func accountHome(uid int) string {
 	return account.HomeDir
 }
 
-// prepare makes directories that a command could otherwise make, or that must exist to be hidden:
-// the host's records, its state, sessions.
-func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
+// prepare makes what must exist to be hidden: the host's state, sessions, reviews. It makes no
+// directory in another user's.
+func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) {
+	hidden := func(dir string, shown func(string) bool) view.Way {
+		way := look.Follow(dir)
+		if way.Err == nil && way.Kind == view.Absent && shown(way.End) && !strings.HasPrefix(way.End, sessiondir.SystemBase()) {
+			_ = hostpath.MakePrivate(way.End, 0o700) // an error means that nobody can make it
+			look.forget()
+			way = look.Follow(dir)
+		}
+		return way
+	}
 	for _, o := range m.HostPaths {
-		switch o.Kind {
-		case view.OwnRecord:
-			if err := makeRecord(v, &o, look); err != nil {
-				return err
-			}
-		case view.OwnState:
-			if way := look.Follow(o.Path); !o.File && way.Err == nil && way.Kind == view.Absent && v.Visible(way.End) && !v.Creatable(way.End) {
-				_ = makeToHide(way.End) // an error means that nobody can make it
+		switch {
+		case o.File && v.WritableAt(look.Follow(o.Path).End):
+			_ = os.MkdirAll(filepath.Dir(o.Path), 0o700)
+			// It does not open an existing one: a fifo would block.
+			if f, err := os.OpenFile(o.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+				f.Close()
 				look.forget()
 			}
+		case o.Kind == view.OwnState && !o.File:
+			hidden(o.Path, func(p string) bool { return v.Visible(p) && !v.Creatable(p) })
 		}
 	}
 	for _, base := range slices.Concat(m.SessionBases, m.ReviewBases) {
@@ -90,44 +96,10 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) error {
 		if slices.Contains(m.ReviewBases, base) {
 			shown = v.Creatable
 		}
-		way := look.Follow(base)
-		if way.Err == nil && way.Kind == view.Absent && shown(way.End) && !strings.HasPrefix(way.End, sessiondir.SystemBase()) {
-			_ = sessiondir.MakeBase(way.End) // an error means that nobody can make it
-			look.forget()
-			way = look.Follow(base)
-		}
-		if way.Err == nil && way.Kind != view.Absent {
+		if way := hidden(base, shown); way.Err == nil && way.Kind != view.Absent {
 			in.Session.Bases = append(in.Session.Bases, way.End)
 		}
 	}
-	return nil
-}
-
-// makeToHide makes a directory and its missing parents, with the owner of the directory above: else
-// only root could use ~/.local.
-func makeToHide(dir string) error {
-	above := filepath.Dir(dir)
-	for Follow(above).Kind == view.Absent {
-		above = filepath.Dir(above)
-	}
-	root, err := os.OpenRoot(above)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	info, err := root.Stat(".")
-	if err != nil {
-		return err
-	}
-	st, uid, gid := info.Sys().(*syscall.Stat_t), -1, -1
-	if os.Geteuid() == 0 {
-		uid, gid = int(st.Uid), int(st.Gid)
-	}
-	name, err := filepath.Rel(above, dir)
-	if err != nil {
-		return err
-	}
-	return hostpath.MakePoint(root, name, true, 0o700, uid, gid)
 }
 
 // uid is the commands' user.
@@ -136,31 +108,4 @@ func (m *Machine) uid() uint32 {
 		return m.Owner.User.UID
 	}
 	return uint32(m.Caller.UID)
-}
-
-// makeRecord makes a record of the host's decisions where an entry would let a command make it, and
-// so approve itself.
-func makeRecord(v *view.View, record *view.HostPath, look *lookup) error {
-	if !v.WritableAt(look.Follow(record.Path).End) {
-		return nil
-	}
-	defer look.forget()
-	dir := record.Path
-	if record.File {
-		dir = filepath.Dir(dir)
-	}
-	err := os.MkdirAll(dir, 0o700)
-	if err == nil && record.File {
-		// It does not open an existing one: a fifo would block.
-		var f *os.File
-		if f, err = os.OpenFile(record.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
-			f.Close()
-		} else if errors.Is(err, fs.ErrExist) {
-			_, err = filepath.EvalSymlinks(record.Path)
-		}
-	}
-	if err != nil {
-		return view.Invalid(record.Attribute, fmt.Sprintf("%s is in a writable directory, and cannot be protected there: %v", hostpath.Quote(record.Path), err), "")
-	}
-	return nil
 }

@@ -123,9 +123,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved, onDemand bo
 	look.writable = out.writable
 	out.ShowGit()
 	if !in.Unisolated {
-		if err := m.prepare(out.View, in, look); err != nil {
-			return err
-		}
+		m.prepare(out.View, in, look)
 		if err := out.CheckSessions(); err != nil {
 			return err
 		}

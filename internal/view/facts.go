@@ -143,7 +143,7 @@ type HostPath struct {
 	Names       []string // what counts in the directory Path; empty means Path itself
 	Description string
 	Kind        OwnKind
-	// Attribute names the record or the state.
+	// Attribute names the state.
 	Attribute string
 	File      bool // a file, not a directory
 }
@@ -155,7 +155,6 @@ const (
 	OwnConfig  OwnKind = iota // a file that is never writable
 	OwnVetted                 // also never writable, but the host obeys only a text that it has checked
 	OwnProgram                // the host may run it outside of sandboxes, if it exists
-	OwnRecord                 // a record of the host's decisions; made where commands could make it
 	OwnPlace                  // the host would run, or obey, files with these names
 	OwnCommand                // also OwnPlace, but only in bind_paths
 	OwnEngine                 // an engine that is not installed with the host

@@ -30,7 +30,9 @@ func (v *View) hide(found *Found) error {
 			return err
 		}
 	}
-	v.hideState()
+	if err := v.hideState(); err != nil {
+		return err
+	}
 	if len(deep) > 0 {
 		v.note("directories more than %d levels deep are hidden, because they are not searched: %s", scan.MaxDepth, hostpath.QuoteList(deep))
 	}
@@ -164,7 +166,7 @@ func (v *View) hiddenByItself(found *Found, p string) bool {
 // hideState hides the host's state. A process that can open a file can lock it forever, and every
 // approval, every line of the log and every other command of this user needs these locks. It could
 // also read approvals, trust decisions, and what other commands got.
-func (v *View) hideState() {
+func (v *View) hideState() error {
 	for _, o := range v.in.HostPaths {
 		if o.Kind != OwnState {
 			continue
@@ -177,6 +179,8 @@ func (v *View) hideState() {
 		switch there := way.Kind != Absent; {
 		case !o.File && v.writer(way.End) != nil:
 			v.hideAt(way.End, why, &Hold{})
+		case !there && v.Creatable(way.End):
+			return invalidf(o.Attribute, "keep it elsewhere", "%s is in a writable directory, and cannot be made there", hostpath.Quote(way.End))
 		case there && (v.shown(way.End) || v.inHostView(way.End)):
 			v.hideAt(way.End, why, nil)
 		}
@@ -187,6 +191,7 @@ func (v *View) hideState() {
 			}
 		}
 	}
+	return nil
 }
 
 // hideOfHost hides parts of the whole host's view.

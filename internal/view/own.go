@@ -12,9 +12,8 @@ import (
 func (v *View) hostProtections() (list []protection) {
 	for _, o := range v.in.HostPaths {
 		way := v.facts.Follow(o.Path)
-		writable := way.Err == nil && v.writer(way.End) != nil
 		// Also if an entry shows only a part of one.
-		inPart := writable || way.Err == nil && v.writesIn(way.End)
+		inPart := way.Err == nil && (v.writer(way.End) != nil || v.writesIn(way.End))
 		p := protection{path: way.End, why: o.Description, hostOwned: o.Kind != OwnVetted}
 		if o.Kind != OwnProgram && o.Kind != OwnCommand && v.replaceable(&way) != "" { // the host checks the others
 			list = append(list, protection{path: o.Path, why: o.Description, mustHold: true, hostOwned: true})
@@ -28,17 +27,15 @@ func (v *View) hostProtections() (list []protection) {
 			if p.path = o.Path; v.writer(o.Path) == nil || way.Kind == Absent {
 				continue
 			}
-		case OwnRecord:
-			if !writable {
-				continue
-			}
 		case OwnEngine, OwnState:
 			// It is not enough that the host starts no engine from a workspace: in the next run,
 			// this directory may not be in a workspace.
-			if !inPart || o.File || o.Kind == OwnState && way.End == "/" {
+			if !inPart || o.Kind == OwnState && way.End == "/" {
 				continue
 			}
-			p.hold = &Hold{}
+			if !o.File { // a file is there
+				p.hold = &Hold{}
+			}
 		case OwnPlace, OwnCommand:
 			if way.Err == nil && (o.Kind == OwnPlace || inPart) {
 				list = append(list, v.placeProtections(&o, way.End)...)
