@@ -158,8 +158,9 @@ func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *Us
 	return ignored
 }
 
-// older reports whether a file of rules, and each link and writable directory above it, is
-// unchanged since a time: a command can move a directory with the rules in it.
+// older reports whether a file of rules is unchanged since a time, with the directories above it in the
+// work tree: a command can move a directory with the rules in it. Elsewhere it is, if no command can
+// write it.
 func (w *Workspace) older(top, common, file string, since time.Time) bool {
 	is := func(p string) bool {
 		s := stateOf(unix.Lstat, p)
@@ -169,20 +170,9 @@ func (w *Workspace) older(top, common, file string, since time.Time) bool {
 		return is(file) // nobody can move info, and stubs appear and go around it
 	}
 	if filepath.IsAbs(file) {
-		way := []string{file}
-		end, _, err := hostpath.Follow("/", file, func(link string) { way = append(way, link) })
-		if err != nil {
-			return false
-		}
-		for _, p := range append(way, end) {
-			for more := true; more; more = w.writable(filepath.Dir(p)) {
-				if !is(p) {
-					return false
-				}
-				p = filepath.Dir(p)
-			}
-		}
-		return true
+		where := ""
+		end, _, err := hostpath.Follow("/", file, func(link string) { where += w.writtenIn(link) })
+		return err == nil && where+w.writtenIn(end) == ""
 	}
 	for ; file != "."; file = filepath.Dir(file) {
 		if !is(join(top, file)) {
@@ -322,25 +312,19 @@ func (g *gitRunner) fileSettings(ctx context.Context, files []string, read *int)
 // findGit finds a git that no command could have written; nil if there is none.
 func (w *Workspace) findGit() (git *hostpath.Program, tried []string) {
 	path, _ := w.lookup("PATH")
-	git, tried, _ = (&hostpath.Programs{Path: path, Written: func(p string) string {
-		switch {
-		case w.writable(p):
-			return "the workspace"
-		case w.written != nil:
-			return w.written(p)
-		}
-		return ""
-	}}).Find("git")
+	git, tried, _ = (&hostpath.Programs{Path: path, Written: w.writtenIn}).Find("git")
 	return git, tried
 }
 
-// writable reports whether commands in the workspace may have written p.
-func (w *Workspace) writable(p string) bool {
-	if paths.Inside(w.project.Path, p) {
-		return true
+// writtenIn describes where commands can have written p, or is empty.
+func (w *Workspace) writtenIn(p string) (where string) {
+	switch r := innermost(w.roots, p); {
+	case paths.Inside(w.project.Path, p), r != nil && r.Writable:
+		return "the workspace"
+	case w.written != nil:
+		return w.written(p)
 	}
-	r := innermost(w.roots, p)
-	return r != nil && r.Writable
+	return ""
 }
 
 func (w *Workspace) lookup(k string) (string, bool) {

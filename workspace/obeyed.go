@@ -46,21 +46,19 @@ type GitControls struct {
 //
 // The settings of all branches count. A relative core.hooksPath counts from both the work tree and
 // the git directory, where git runs the hooks of a push.
-func (w *Workspace) GitControls(ctx context.Context, top string, l GitLayout, as *User) GitControls {
-	o := w.ask(ctx, top, l, nil).controls
-	if o.Files = slices.Clip(o.Files); as == nil {
-		return o
-	}
-	p := w.ask(ctx, top, l, as).controls
-	for _, c := range p.Files {
-		if !slices.Contains(o.Files, c) {
-			o.Files = append(o.Files, c)
+func (w *Workspace) GitControls(ctx context.Context, top string, l GitLayout, as *User) (o GitControls) {
+	for _, user := range slices.Compact([]*User{nil, as}) {
+		p := w.ask(ctx, top, l, user).controls
+		for _, c := range p.Files {
+			if !slices.Contains(o.Files, c) {
+				o.Files = append(o.Files, c)
+			}
 		}
+		if o.Failed == nil {
+			o.Failed = p.Failed
+		}
+		o.Shared, o.Settings, o.Unlisted = o.Shared || p.Shared, p.Settings, o.Unlisted || p.Unlisted
 	}
-	if o.Failed == nil {
-		o.Failed = p.Failed
-	}
-	o.Shared, o.Settings, o.Unlisted = o.Shared || p.Shared, p.Settings, o.Unlisted || p.Unlisted
 	return o
 }
 

@@ -17,18 +17,14 @@ import (
 // HostDir is the resolved directory of a command on the host: dir, else the caller's current
 // directory, else the root. dir must lie in a root of the workspace, and adds none.
 func (m *Machine) HostDir(dir, current string) (string, error) {
-	if dir == "" {
-		resolved, err := m.Workspace.ResolveDir(current)
-		if err != nil {
-			return m.Workspace.ResolveDir("")
-		}
+	resolved, err := m.Workspace.ResolveDir(cmp.Or(dir, current))
+	switch {
+	case err == nil:
 		return resolved, nil
+	case dir == "":
+		return m.Workspace.ResolveDir("")
 	}
-	resolved, err := m.Workspace.ResolveDir(dir)
-	if err != nil {
-		return "", view.Invalid("Dir", err.Error(), "")
-	}
-	return resolved, nil
+	return "", view.Invalid("Dir", err.Error(), "")
 }
 
 // Workdir returns the working directory for a host directory: its path inside, or itself for an
@@ -97,10 +93,7 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 
 // DirNotes says why a command runs in another directory than its caller; see HostDir.
 func (m *Machine) DirNotes(dir, current string) []string {
-	if dir != "" {
-		return nil
-	}
-	if _, err := m.Workspace.ResolveDir(current); err == nil {
+	if _, err := m.Workspace.ResolveDir(current); dir != "" || err == nil {
 		return nil
 	}
 	return []string{fmt.Sprintf("the current directory, %s, is not in the workspace, so the command runs in the workspace's root", hostpath.Quote(current))}

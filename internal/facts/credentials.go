@@ -31,11 +31,7 @@ func (m *Machine) Credentials(ctx context.Context, names []string, planning bool
 			if err != nil {
 				notes = append(notes, fmt.Sprintf("credentials: %s: %v", name, err))
 			}
-			for _, v := range found {
-				if !slices.ContainsFunc(vars, func(have env.Secret) bool { return have.Name == v.Name }) {
-					vars = append(vars, v)
-				}
-			}
+			vars = append(vars, found...)
 		case view.CredentialSSHAgent:
 			if socket, err := m.agentSocket(); err == nil {
 				vars = append(vars, env.Secret{Name: "SSH_AUTH_SOCK", Value: socket, Origin: origin})

@@ -16,7 +16,7 @@ import (
 // toolPlaces is the input for the paths of toolchains.
 type toolPlaces struct {
 	goos, home string
-	lookupEnv  func(string) (string, bool) // nil: unknown, as for another user
+	lookupEnv  func(string) (string, bool)
 }
 
 // list returns the possible paths of the table's rows, and the refused variables. It reads only its
@@ -26,7 +26,7 @@ func (p *toolPlaces) list() (dirs []view.ToolDir, refused []string) {
 		t := &toolchains[i]
 		base, variable := p.expand(t.base)
 		for _, name := range t.variables {
-			value, set := p.env(name)
+			value, set := p.lookupEnv(name)
 			if !set || value == "" {
 				continue
 			}
@@ -43,7 +43,7 @@ func (p *toolPlaces) list() (dirs []view.ToolDir, refused []string) {
 		if base == "" {
 			continue
 		}
-		value, _ := p.env(variable)
+		value, _ := p.lookupEnv(variable)
 		if t.within == nil {
 			dirs = append(dirs, view.ToolDir{Path: base, Variable: variable, Value: value})
 		}
@@ -56,13 +56,6 @@ func (p *toolPlaces) list() (dirs []view.ToolDir, refused []string) {
 	return dirs, refused
 }
 
-func (p *toolPlaces) env(name string) (string, bool) {
-	if p.lookupEnv == nil {
-		return "", false
-	}
-	return p.lookupEnv(name)
-}
-
 // expand returns a row's base as a path, or "".
 func (p *toolPlaces) expand(base string) (dir, variable string) {
 	place, rest, _ := strings.Cut(base, "/")
@@ -73,7 +66,7 @@ func (p *toolPlaces) expand(base string) (dir, variable string) {
 		if place == "$data" {
 			name, below = "XDG_DATA_HOME", ".local/share"
 		}
-		if value, set := p.env(name); set && filepath.IsAbs(value) && value == filepath.Clean(value) {
+		if value, set := p.lookupEnv(name); set && filepath.IsAbs(value) && value == filepath.Clean(value) {
 			if value != p.home && !paths.Inside(value, p.home) {
 				return filepath.Join(value, rest), name
 			}
@@ -127,7 +120,7 @@ func findToolchains(c *Caller, owner *Owner) (dirs []view.ToolDir, refused []str
 	places := toolPlaces{goos: runtime.GOOS, home: c.Home, lookupEnv: c.LookupEnv}
 	if owner != nil {
 		// The variables belong to another user.
-		places.home, places.lookupEnv = owner.Home, nil
+		places.home, places.lookupEnv = owner.Home, (&Caller{}).LookupEnv
 	}
 	return places.list()
 }

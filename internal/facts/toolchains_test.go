@@ -118,7 +118,7 @@ func FuzzToolPlaces(f *testing.F) {
 func TestToolchainsShowNoCredentials(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
-	places := toolPlaces{goos: "linux", home: tr.home}
+	places := toolPlaces{goos: "linux", home: tr.home, lookupEnv: (&Caller{}).LookupEnv}
 	dirs, _ := places.list()
 	var planted []string
 	plant := func(p string) {
