@@ -137,7 +137,8 @@ func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, env, 
 	case err != nil && bytes.Contains(diag.buf.Bytes(), []byte("Permission denied")):
 		return nil, fmt.Errorf("git: %w", fs.ErrPermission)
 	case err != nil:
-		return nil, fmt.Errorf("git: %s %s: %w%s", git.Path(), args[0], err, complaint(diag.buf.Bytes()))
+		// Git's own message may have a value from a file that commands may not read.
+		return nil, fmt.Errorf("git: %s %s: %w", git.Path(), args[0], err)
 	case out.over:
 		return nil, fmt.Errorf("git: more than %d bytes of configuration: %w", maxGitOut, ErrGitLayout)
 	}
@@ -180,19 +181,6 @@ func (w *Workspace) older(top, common, file string, since time.Time) bool {
 		}
 	}
 	return true
-}
-
-// complaint says where git cannot read a configuration. It omits the rest of git's message, which
-// may have a value from a file that commands may not read.
-func complaint(diag []byte) string {
-	_, rest, ok := bytes.Cut(diag, []byte("bad config line "))
-	number, rest, more := bytes.Cut(rest, []byte(" in file "))
-	line, err := strconv.Atoi(string(number))
-	if !ok || !more || err != nil {
-		return ""
-	}
-	file, _, _ := bytes.Cut(rest, []byte("\n"))
-	return fmt.Sprintf(": line %d of %.300q is not configuration", line, file)
 }
 
 // list lists the settings of the system, the user and a repository.
