@@ -102,12 +102,8 @@ func (w *Workspace) gitAs(as *User) *gitRunner {
 // errNoGit is the error if there is no git to ask.
 var errNoGit = errors.New("no git in PATH is safe to run: there is none, or other users could replace it; install git")
 
-// config runs git config for a repository, or none, and returns its output. A nil stdin is empty.
-func (g *gitRunner) config(ctx context.Context, l GitLayout, stdin io.Reader, args ...string) ([]byte, error) {
-	return g.run(ctx, l, stdin, nil, append([]string{"config"}, args...))
-}
-
-func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, env, args []string) ([]byte, error) {
+// run runs git for a repository, or none, and returns its output. A nil stdin is empty.
+func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, env []string, args ...string) ([]byte, error) {
 	git, _ := g.find()
 	if git == nil {
 		return nil, errNoGit
@@ -149,7 +145,7 @@ func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, env, 
 // than since. It returns nothing if git cannot run.
 func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *User, paths []string, since time.Time) (ignored []string) {
 	// It reads no index, which may be large: git never ignores by name what is in the index.
-	out, _ := w.gitAs(as).run(ctx, l, strings.NewReader(strings.Join(paths, "\x00")), []string{"GIT_WORK_TREE=" + top}, []string{"check-ignore", "-v", "-z", "--no-index", "--stdin"})
+	out, _ := w.gitAs(as).run(ctx, l, strings.NewReader(strings.Join(paths, "\x00")), []string{"GIT_WORK_TREE=" + top}, "check-ignore", "-v", "-z", "--no-index", "--stdin")
 	fields := strings.Split(string(out), "\x00") // fields: a file of rules, the line, the rule, the path
 	for ; len(fields) > 4; fields = fields[4:] {
 		if !strings.HasPrefix(fields[2], "!") && w.older(top, l.CommonDir, fields[0], since) {
@@ -185,7 +181,7 @@ func (w *Workspace) older(top, common, file string, since time.Time) bool {
 
 // list lists the settings of the system, the user and a repository.
 func (g *gitRunner) list(ctx context.Context, l GitLayout, includes string) ([]setting, error) {
-	out, err := g.config(ctx, l, nil, includes, "--show-scope", "--show-origin", "-z", "--list")
+	out, err := g.run(ctx, l, nil, nil, "config", includes, "--show-scope", "--show-origin", "-z", "--list")
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +277,7 @@ func (g *gitRunner) key() string {
 // not read has no effect on the user's git.
 func (g *gitRunner) fileSettings(ctx context.Context, files []string, read *int) (list []setting, err error) {
 	for _, p := range files {
-		out, err := g.config(ctx, GitLayout{}, nil, "--no-includes", "--show-origin", "-z", "--list", "--file", p)
+		out, err := g.run(ctx, GitLayout{}, nil, nil, "config", "--no-includes", "--show-origin", "-z", "--list", "--file", p)
 		if errors.Is(err, fs.ErrPermission) {
 			continue
 		}

@@ -187,7 +187,10 @@ func (q *question) command(s setting) {
 			q.fail(fmt.Errorf("git: more than %d paths are in settings with commands: %w", maxWords, ErrGitLayout))
 			return
 		}
-		for _, p := range wordPaths(q.git.home, q.bases, q.fixed, word) {
+		if word == "" || len(word) >= unix.PathMax || strings.Contains(word, "://") || word[0] == '~' && word[1] != '/' {
+			continue
+		}
+		for _, p := range q.pathsFrom(word, q.bases...) {
 			// A command could still create a missing program; of the other words only some are
 			// files.
 			if s := q.look(p); s.regular() || s.symlink() || i == 0 && s.absent() {
@@ -350,21 +353,4 @@ func split(command string) (words []string) {
 		}
 	}
 	return words
-}
-
-// wordPaths are the files that a word of a command may name.
-func wordPaths(home string, bases, fixed []string, word string) (list []string) {
-	rest, tilde := strings.CutPrefix(word, "~/")
-	switch {
-	case word == "" || len(word) >= unix.PathMax || strings.Contains(word, "://"):
-	case tilde && home != "":
-		list = append(list, tidy(home+"/"+rest, fixed...))
-	case filepath.IsAbs(word):
-		list = append(list, tidy(word, fixed...))
-	default:
-		for _, base := range bases {
-			list = append(list, tidy(base+"/"+word, fixed...))
-		}
-	}
-	return list
 }

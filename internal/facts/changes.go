@@ -87,9 +87,7 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 			b.Open = append(b.Open, l.Repository)
 			continue
 		}
-		u := unprotected{Path: l.Path, Led: true}
-		u.LookedUp = u.looks()
-		b.Unprotected = append(b.Unprotected, u)
+		b.watch(unprotected{Path: l.Path, Led: true})
 	}
 	for _, top := range repositories {
 		if !slices.Contains(out.userRepositories(), top) {
@@ -99,7 +97,7 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 	}
 	for _, p := range b.Instructions {
 		if out.Unguarded(p) {
-			b.Unprotected = append(b.Unprotected, unprotected{Path: p, LookedUp: looks(p), Free: true})
+			b.watch(unprotected{Path: p, Free: true})
 		}
 	}
 	if info, err := os.Lstat(out.headLog); err == nil {
@@ -113,8 +111,8 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 }
 
 // acts returns what git acts on in some repositories.
-func (m *Machine) acts(look *lookup, open []string) workspace.GitActions {
-	return m.Workspace.GitActions(look.ctx, look.layout, open, m.Owner.gitUser())
+func (f *lookup) acts(open []string) workspace.GitActions {
+	return f.m.Workspace.GitActions(f.ctx, f.layout, open, f.m.Owner.gitUser())
 }
 
 // oneOf returns a function that reports whether a list has a string: a project can have tens of
@@ -153,6 +151,12 @@ type unprotected struct {
 	Free           bool // a command may remove it
 }
 
+// watch records the state of a path.
+func (b *baseline) watch(u unprotected) {
+	u.LookedUp = u.looks()
+	b.Unprotected = append(b.Unprotected, u)
+}
+
 // leaveUnprotected records by name what git obeys in a repository that cannot be asked.
 func (b *baseline) leaveUnprotected(look *lookup, top string) {
 	if _, err := look.layout(top); err == nil {
@@ -163,9 +167,7 @@ func (b *baseline) leaveUnprotected(look *lookup, top string) {
 			continue // git can be asked about it
 		}
 		for _, name := range view.ObeyedNames() {
-			u := unprotected{Path: filepath.Join(dir, name)}
-			u.LookedUp = u.looks()
-			b.Unprotected = append(b.Unprotected, u)
+			b.watch(unprotected{Path: filepath.Join(dir, name)})
 		}
 	}
 }
@@ -316,7 +318,7 @@ func (m *Machine) Changes(out *Resolved) (made Changes) {
 	}
 	now := m.look(out, look, found)
 	if err == nil && out.Spec.Session.Processes { // a change from now on is the next command's
-		now.Actions, out.lastLook = m.acts(look, now.Open), &now
+		now.Actions, out.lastLook = look.acts(now.Open), &now
 	}
 	made.Unsigned = out.committed()
 	m.changesOf(out, look, &now, &made)
@@ -328,7 +330,7 @@ func (m *Machine) changesOf(out *Resolved, look *lookup, now *baseline, made *Ch
 	lost := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(now.Lost))), oneOf(out.baseline.Lost)) // where a command made them, what it writes ends with it
 	made.LostWorktrees = lost[:min(len(lost), maxChanges)]
 	made.Instructions = out.newInstructions(now.Instructions)
-	changed := m.acts(look, out.baseline.Open).Since(out.baseline.Actions, out.allOpen)
+	changed := look.acts(out.baseline.Open).Since(out.baseline.Actions, out.allOpen)
 	var loose []string // git may ignore it, and git status does not enter it
 	for _, p := range slices.Concat(slices.Collect(maps.Keys(now.Repositories)), slices.Collect(maps.Keys(changed))) {
 		_, acts := changed[p]

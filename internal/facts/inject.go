@@ -34,11 +34,22 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *vie
 		origin := fmt.Sprintf("%s %q", view.OriginInject, name)
 		own, isOwn := sets[name]
 		if !isOwn {
-			note, err := m.injectGitHub(ctx, origin, name == view.CredentialGitHubCLI, q, out)
+			vars, address, err := m.gitHub(ctx, origin, name == view.CredentialGitHubCLI, q.Planning)
+			if err != nil {
+				notes = append(notes, fmt.Sprintf("%s: %s: %v", view.OriginInject, name, err))
+				continue
+			}
+			hosts, err := q.GitHubHosts(strings.TrimSuffix(address, ":443"))
 			if err != nil {
 				return nil, err
-			} else if note != "" {
-				notes = append(notes, fmt.Sprintf("%s: %s: %s", view.OriginInject, name, note))
+			}
+			for _, v := range vars {
+				if !slices.Contains(tokenVariables[:], v.Name) {
+					out.instead = append(out.instead, v)
+					continue
+				}
+				out.Inject.Credentials = append(out.Inject.Credentials, shared.Credential{Hosts: hosts, Header: "Authorization", Placeholder: view.Placeholder(v.Name), Value: shared.Secret(v.Value)})
+				out.withhold(v.Name, shared.Secret(v.Value), origin)
 			}
 			continue
 		}
@@ -81,27 +92,6 @@ func unset(name string, set *view.Credential) string {
 func (r *Resolved) withhold(variable string, secret shared.Secret, origin string) {
 	r.instead = append(r.instead, env.Secret{Name: variable, Value: view.Placeholder(variable), Origin: origin})
 	r.withheldSecrets = append(r.withheldSecrets, secret)
-}
-
-// injectGitHub is inject for the token of a GitHub server. The note says why there is none.
-func (m *Machine) injectGitHub(ctx context.Context, origin string, ask bool, q *Request, out *Resolved) (note string, err error) {
-	vars, address, err := m.gitHub(ctx, origin, ask, q.Planning)
-	if err != nil {
-		return err.Error(), nil
-	}
-	hosts, err := q.GitHubHosts(strings.TrimSuffix(address, ":443"))
-	if err != nil {
-		return "", err
-	}
-	for _, v := range vars {
-		if slices.Contains(tokenVariables[:], v.Name) {
-			out.Inject.Credentials = append(out.Inject.Credentials, shared.Credential{Hosts: hosts, Header: "Authorization", Placeholder: view.Placeholder(v.Name), Value: shared.Secret(v.Value)})
-			out.withhold(v.Name, shared.Secret(v.Value), origin)
-		} else {
-			out.instead = append(out.instead, v)
-		}
-	}
-	return "", nil
 }
 
 // trustCopied makes sure that commands see the authority: without a copy of the file they would see

@@ -150,7 +150,7 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 	for _, k := range known {
 		was[k.name] = k
 	}
-	var parts repositoryParts
+	var head, objects, refs, common bool // of a git directory
 	inodes := make([]byte, 0, 8*len(entries))
 	for _, e := range entries {
 		pattern, named := w.judge(n, path, e)
@@ -170,19 +170,28 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 		case e.kind == socket && w.query.Sockets && n.hide == 0:
 			n.found = append(n.found, reported(strings.Clone(e.name), e, Socket, -1))
 		}
-		if w.query.Repositories && n.hide == 0 {
-			if e.name == ".git" {
-				n.itself(Repository, 0)
-			}
-			parts.note(e)
+		if !w.query.Repositories || n.hide != 0 {
+			continue
+		}
+		switch e.name {
+		case ".git":
+			n.itself(Repository, 0)
+		case "HEAD":
+			head = e.kind != directory
+		case "objects":
+			objects = true
+		case "refs":
+			refs = true
+		case "commondir": // names the directory of the others
+			common = true
 		}
 	}
 	n.inodes = string(inodes)
 	switch {
-	case n.name == ".git" || !parts.head:
-	case parts.objects && parts.refs:
+	case n.name == ".git" || !head:
+	case objects && refs:
 		n.itself(Bare, 0)
-	case parts.common:
+	case common:
 		n.itself(OfWorktree, 0)
 	}
 }
@@ -215,22 +224,6 @@ func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
 		report(NameMatch)
 	}
 	return pattern, named
-}
-
-// repositoryParts are the entries that make a directory a git directory.
-type repositoryParts struct{ head, objects, refs, common bool }
-
-func (r *repositoryParts) note(e dirent) {
-	switch e.name {
-	case "HEAD":
-		r.head = e.kind != directory
-	case "objects":
-		r.objects = true
-	case "refs":
-		r.refs = true
-	case "commondir": // names the directory of the others
-		r.common = true
-	}
 }
 
 // enter adds the directory of that name to n, if the scan can find anything in it.
