@@ -264,6 +264,8 @@ const inSub = "workspace {\n  root = \"$B/k/sub\"\n}\n"
 
 // Scripts that have git take another repository.
 const (
+	// apart leaves a repository without its .git, which is deeper than the host looks.
+	apart = "git init -q sub && mkdir -p a/b/c && mv sub/.git a/b/c/g && "
 	// bareParts make the directory itself one.
 	bareParts = `mkdir objects refs; echo ref: refs/heads/x >HEAD; printf '[core]\nrepositoryFormatVersion = 0\nbare = false\nworktree = .\n' >config; ` + fsmon + " >>config; "
 	// orRoot does for root, who may search and read everything, what modes do for others.
@@ -559,6 +561,15 @@ func gitAttacks() []attack {
 			commands: []string{bareParts, `printf "ref:%300srefs/heads/x" "" >.git/HEAD`}, act: "git status"},
 		{name: "a clone whose git directory is none any more", setup: "git init -q c && git init -q d", told: true, reported: `w/c", which is not understood`,
 			commands: []string{"cd c; " + bareParts + orRoot + "; chmod 600 .git/objects"}, act: "cd c; git status; chmod 700 .git/objects"},
+		{name: "hooks of a repository whose .git is a symlink", told: true, reported: `w/sub", its hooks ["pre-commit"]`, setup: initial + apart + "ln -s ../a/b/c/g sub/.git",
+			commands: []string{"cd a/b/c/g; " + hookIn("hooks")}, act: "cd sub; " + commit},
+		{name: "the program of a setting of a repository whose .git is a symlink", told: true, reported: `scripts/mon"]`, setup: initial + apart + "ln -s ../a/b/c/g sub/.git && git -C sub config core.fsmonitor ../scripts/mon",
+			commands: []string{hook + " >scripts/mon; chmod +x scripts/mon"}, act: "cd sub; git status"},
+		{name: "a rebase in a repository whose .git leads elsewhere", told: true, reported: `a/b/c/g/rebase-merge"]`, setup: initial + apart + "echo gitdir: ../a/b/c/g >sub/.git && cd sub && " + commit + " && " + commit,
+			commands: []string{`cd sub; GIT_SEQUENCE_EDITOR='sed -i 1s/^pick/edit/' git rebase -q -i HEAD~1; echo "exec $B/tools/evil" >>../a/b/c/g/rebase-merge/git-rebase-todo`},
+			act:      "cd sub; GIT_EDITOR=true git rebase --continue"},
+		{name: "hooks of a repository whose HEAD is a symlink", told: true, reported: `w/sub", its hooks ["pre-commit"]`, setup: initial + "git init -q sub; ln -sf refs/heads/main sub/.git/HEAD",
+			commands: []string{"cd sub; " + hookIn(".git/hooks")}, act: "cd sub; " + commit},
 		{name: "an empty .git in a bare repository", setup: initial + "true", told: true, reported: `w/n", whose configuration sets ["core.fsmonitor"`,
 			commands: []string{"mkdir -p n/.git; cd n; " + bareParts}, act: "cd n; git status"},
 		{name: "a .git in a bare repository", setup: "git init -q --bare .",

@@ -109,26 +109,37 @@ func bareLayout(top string, writable []string) (GitLayout, error) {
 	return layout(gitBare, top, top, top, writable)
 }
 
-// PointedGitDirs returns, if GitDirs rejects them, the directories that git on the host uses as the
-// git directory and the common directory of a work tree, because a .git file and a commondir name
-// them. It also returns top, if git may use top itself as a git directory.
+// PointedGitDirs returns, if GitDirs rejects them, the directories that git on the host may use as the
+// git directory and the common directory of a work tree: .git, or what it leads to as a symlink or
+// file, and what a commondir names. It also returns top, if git may use top itself as a git directory.
 func PointedGitDirs(top string) (dirs []string) {
 	if MayBeBare(top) {
 		dirs = append(dirs, top)
 	}
-	at := join(top, ".git")
-	if fi, err := os.Lstat(at); err == nil && fi.Mode().IsRegular() {
+	at, err := filepath.EvalSymlinks(join(top, ".git"))
+	if err != nil {
+		return dirs
+	}
+	if fi, err := os.Lstat(at); err == nil && !fi.IsDir() {
 		if at, err = targetOf(at); err != nil {
 			return dirs
 		}
-		dirs = append(dirs, at)
 	}
+	dirs = append(dirs, at)
 	if p, err := readGitPath(at, "commondir"); err == nil && p != "." {
 		if common, err := resolveFrom(at, p); err == nil {
 			dirs = append(dirs, common)
 		}
 	}
 	return dirs
+}
+
+// PointedLayouts has, for each of PointedGitDirs, the layout of a repository of its own.
+func PointedLayouts(top string) (list []GitLayout) {
+	for _, dir := range PointedGitDirs(top) {
+		list = append(list, GitLayout{Kind: gitBare, GitDir: dir, CommonDir: dir})
+	}
+	return list
 }
 
 // pointedTo checks that gitDir, which top's .git file names, belongs to top.

@@ -120,6 +120,9 @@ func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (Git
 		case err != nil && isGone(dir): // a command has removed it
 		case err != nil:
 			found[dir] = Acts{dir, map[string]string{actsUnclear + err.Error(): ""}}
+			for _, l := range PointedLayouts(dir) {
+				maps.Copy(found[dir].On, w.gitActions(ctx, dir, l, as).On)
+			}
 		case l.GitDir != "":
 			add(dir, l)
 			submodules = append(submodules, l.Writable...)

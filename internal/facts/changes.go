@@ -38,14 +38,17 @@ type repository struct {
 func (f *lookup) at(top string) repository {
 	r := repository{Taken: "one that is not understood", Pending: workspace.Pending{}}
 	l, err := f.layout(top)
+	used := []workspace.GitLayout{l}
 	if err != nil {
 		r.Odd = append(r.Odd, err.Error())
+		used = workspace.PointedLayouts(top)
+	} else {
+		r.Taken = fmt.Sprintf("%s %q %q", l.Kind, l.GitDir, l.CommonDir)
 	}
 	if said := workspace.BesideGitDir(top); said != "" {
 		r.Odd = append(r.Odd, said)
 	}
-	if err == nil {
-		r.Taken = fmt.Sprintf("%s %q %q", l.Kind, l.GitDir, l.CommonDir)
+	for _, l := range used {
 		r.Pending.Add(l)
 		r.Odd = append(r.Odd, once(f.gitLinks, l.CommonDir, l.Links)...)
 	}
