@@ -267,6 +267,29 @@ func TestObeyedHasADeadline(t *testing.T) {
 	}
 }
 
+// A command can make a file of patterns of any size in no time, and git reads all of it, outside of
+// the command's limits.
+func TestIgnoredReadsNoLargeFile(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	root := repo(t, base+"/proj")
+	w, _ := obeyed(t, base, nil)
+	l, err := GitDirs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree(t, root, map[string]string{".gitignore": "x\n"})
+	for _, size := range []int64{2, 64 << 20} {
+		if err := os.Truncate(root+"/.gitignore", size); err != nil {
+			t.Fatal(err)
+		}
+		ignored := w.Ignored(t.Context(), root, l, nil, []string{root + "/x"}, time.Now().Add(time.Hour))
+		if len(ignored) > 0 != (size == 2) {
+			t.Errorf("with a file of %d bytes, git ignores %q", size, ignored)
+		}
+	}
+}
+
 // What one git has said does not stand for another one that was installed since.
 func TestAnotherGitIsAsked(t *testing.T) {
 	t.Parallel()

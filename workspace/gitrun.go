@@ -80,6 +80,7 @@ func (w *Workspace) gitAs(as *User) *gitRunner {
 		"LC_ALL=C",
 		"GIT_TERMINAL_PROMPT=0", "GIT_PAGER=cat", "GIT_OPTIONAL_LOCKS=0",
 		"GIT_CEILING_DIRECTORIES=/",
+		"GIT_ALLOC_LIMIT=4m", // it fails at a larger .gitignore, which a command can make in no time
 	}
 	if g.home != "" {
 		g.env = append(g.env, "HOME="+g.home)
