@@ -455,6 +455,8 @@ func gitAttacks() []attack {
 			act: "git fetch -q origin"},
 		{name: ".git/branches", setup: initial + "true", commands: []string{`mkdir -p .git/branches; echo "ext::$B/tools/evil" >.git/branches/origin`},
 			act: "git fetch -q origin"},
+		{name: ".git/remotes of a repository in a subdirectory", told: true, reported: `sub/.git/remotes"]`, setup: initial + "git init -q sub",
+			commands: []string{`mkdir -p sub/.git/remotes; echo "URL: ext::$B/tools/evil" >sub/.git/remotes/origin`}, act: "cd sub; git fetch -q origin"},
 		{name: "without git", git: "none", setup: initial + "true", commands: []string{hookIn(".git/hooks"), "mv .git was; cp -r was .git; " + hookIn(".git/hooks")}, act: commit,
 			reported: "is read-only inside: no git in PATH is safe to run", allowed: "echo x >file && ! touch .git/x"},
 		{name: "with a git that fails", git: "exit 3", setup: initial + "true", commands: []string{hookIn(".git/hooks"), "mv .git was; cp -r was .git; " + hookIn(".git/hooks")}, act: commit,

@@ -109,37 +109,38 @@ func bareLayout(top string, writable []string) (GitLayout, error) {
 	return layout(gitBare, top, top, top, writable)
 }
 
-// PointedGitDirs returns, if GitDirs rejects them, the directories that git on the host may use as the
-// git directory and the common directory of a work tree: .git, or what it leads to as a symlink or
-// file, and what a commondir names. It also returns top, if git may use top itself as a git directory.
-func PointedGitDirs(top string) (dirs []string) {
+// PointedLayouts returns, if GitDirs rejects them, the repositories that git on the host may use in a
+// work tree: .git, or what it leads to as a symlink or file, and top itself. A command may have
+// written all that names them.
+func PointedLayouts(top string) (list []GitLayout) {
+	add := func(dir string) {
+		l := GitLayout{Kind: gitBare, GitDir: dir, CommonDir: dir}
+		if p, err := readGitPath(dir, "commondir"); err == nil {
+			if common, err := resolveFrom(dir, p); err == nil {
+				l.CommonDir = common
+			}
+		}
+		list = append(list, l)
+	}
 	if MayBeBare(top) {
-		dirs = append(dirs, top)
+		add(top)
 	}
 	at, err := filepath.EvalSymlinks(join(top, ".git"))
-	if err != nil {
-		return dirs
+	if fi, statErr := os.Lstat(at); err == nil && statErr == nil && !fi.IsDir() {
+		at, err = targetOf(at)
 	}
-	if fi, err := os.Lstat(at); err == nil && !fi.IsDir() {
-		if at, err = targetOf(at); err != nil {
-			return dirs
-		}
-	}
-	dirs = append(dirs, at)
-	if p, err := readGitPath(at, "commondir"); err == nil && p != "." {
-		if common, err := resolveFrom(at, p); err == nil {
-			dirs = append(dirs, common)
-		}
-	}
-	return dirs
-}
-
-// PointedLayouts has, for each of PointedGitDirs, the layout of a repository of its own.
-func PointedLayouts(top string) (list []GitLayout) {
-	for _, dir := range PointedGitDirs(top) {
-		list = append(list, GitLayout{Kind: gitBare, GitDir: dir, CommonDir: dir})
+	if err == nil {
+		add(at)
 	}
 	return list
+}
+
+// PointedGitDirs returns the git directories and common directories of PointedLayouts.
+func PointedGitDirs(top string) (dirs []string) {
+	for _, l := range PointedLayouts(top) {
+		dirs = append(dirs, l.GitDir, l.CommonDir)
+	}
+	return slices.Compact(dirs)
 }
 
 // pointedTo checks that gitDir, which top's .git file names, belongs to top.

@@ -151,6 +151,12 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 			found.On[actsOnHook+name] = Looks(p)
 		}
 	}
+	for _, name := range [...]string{"info/attributes", "remotes", "branches"} { // they choose among settings, or are some
+		p := join(l.CommonDir, name)
+		if entries, _ := readDir(p, 0, 1); len(entries) > 0 || stampOf(p).regular() { // git init makes an empty one
+			look(p, p)
+		}
+	}
 	own := slices.DeleteFunc(l.configurations(), func(file string) bool {
 		_, err := ReadNoSymlinks(file, maxGitConfig)
 		return err != nil

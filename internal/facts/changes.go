@@ -95,7 +95,6 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 	for _, top := range repositories {
 		if !slices.Contains(out.userRepositories(), top) {
 			b.Open = append(b.Open, top)
-			b.leaveUnprotected(look, top)
 		}
 	}
 	for _, p := range b.Instructions {
@@ -158,21 +157,6 @@ type unprotected struct {
 func (b *baseline) watch(u unprotected) {
 	u.LookedUp = u.looks()
 	b.Unprotected = append(b.Unprotected, u)
-}
-
-// leaveUnprotected records by name what git obeys in a repository that cannot be asked.
-func (b *baseline) leaveUnprotected(look *lookup, top string) {
-	if _, err := look.layout(top); err == nil {
-		return
-	}
-	for _, dir := range workspace.PointedGitDirs(top) {
-		if _, ok := b.Repositories[dir]; ok {
-			continue // git can be asked about it
-		}
-		for _, name := range view.ObeyedNames() {
-			b.watch(unprotected{Path: filepath.Join(dir, name)})
-		}
-	}
 }
 
 func (u *unprotected) looks() string {

@@ -346,7 +346,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		list = v.behindLinks(dotGit, like)
 		for _, dir := range r.GitDirs {
 			if dir == top { // a repository itself, and more than one
-				for _, name := range ObeyedNames() {
+				for _, name := range obeyedNames() {
 					list = append(list, protection{path: path.Join(top, name), why: like.why, hold: gitHold(name), mustHold: mustHold, repository: top})
 				}
 				continue
@@ -458,15 +458,15 @@ func (v *View) obeyedWritable(o *workspace.GitControl) bool {
 	return v.replaceable(&way) != "" || len(v.dotDotParents(o.Path, &way)) > 0 || way.Err == nil && v.Creatable(way.End)
 }
 
-// ObeyedNames are the names in a git directory that git obeys.
-func ObeyedNames() []string {
+// obeyedNames are the names in a git directory that git obeys.
+func obeyedNames() []string {
 	return []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "remotes", "branches"}
 }
 
 // behindLinks protects, in the same way as like, what git obeys elsewhere through links of a git
 // directory that is protected as a whole.
 func (v *View) behindLinks(gitDir string, like protection) (list []protection) {
-	for _, name := range ObeyedNames() {
+	for _, name := range obeyedNames() {
 		like.path, like.hold, like.leads = path.Join(gitDir, name), gitHold(name), true
 		list = append(list, like)
 	}
