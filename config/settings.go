@@ -90,34 +90,11 @@ func (f *File) engineSettings(sandbox string, raw json.RawMessage, schema shared
 		if s := ""; json.Unmarshal(value, &s) == nil {
 			text = s
 		}
-		add("config."+attr.Name, f.shown(f.attribute(sandbox, "config."+attr.Name), text))
-	}
-}
-
-// ShownOptions removes values that come from variables of the environment from an engine's options.
-func (f *File) ShownOptions(sandbox string, raw json.RawMessage) json.RawMessage {
-	var values map[string]json.RawMessage
-	if len(raw) == 0 || json.Unmarshal(raw, &values) != nil || values == nil {
-		return raw
-	}
-	for name := range values {
-		if text := f.shown(f.attribute(sandbox, "config."+name), ""); text != "" {
-			values[name], _ = json.Marshal(text)
+		if at := f.attribute(sandbox, "config."+attr.Name); at != nil && refersToEnv(at.Expr) {
+			text = "not shown, because it comes from a variable" // it may be a secret
 		}
+		add("config."+attr.Name, text)
 	}
-	out, err := json.Marshal(values)
-	if err != nil { // cannot happen: these values were just decoded
-		return nil
-	}
-	return out
-}
-
-// shown hides a value that comes from a variable, which may be a secret.
-func (f *File) shown(attr *hcl.Attribute, value string) string {
-	if attr != nil && refersToEnv(attr.Expr) {
-		return "not shown, because it comes from a variable"
-	}
-	return value
 }
 
 func bindTexts(binds []host.Bind) (list []string) {

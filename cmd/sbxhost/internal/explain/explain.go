@@ -4,7 +4,6 @@ package explain
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -27,21 +26,20 @@ type Explained struct {
 	Session *host.SessionReport `json:"session"` // null: the command shares nothing
 
 	// Network is "none", "host", "names" or "unconfined".
-	Network    string          `json:"network"`
-	Names      []string        `json:"network_names"`
-	HostPorts  []uint16        `json:"host_ports"`
-	Publish    []string        `json:"publish"`
-	Filesystem string          `json:"filesystem"`
-	Home       string          `json:"home"`
-	Dir        string          `json:"dir"`
-	User       *shared.User    `json:"user"`    // null: the caller
-	Command    []string        `json:"command"` // null for no command
-	Script     bool            `json:"script"`
-	TTY        bool            `json:"tty"`
-	TimeoutMS  int64           `json:"timeout_ms"` // 0 for none
-	GraceMS    int64           `json:"grace_ms"`
-	Limits     shared.Limits   `json:"limits"`  // those with a value
-	Options    json.RawMessage `json:"options"` // the engine's own
+	Network    string        `json:"network"`
+	Names      []string      `json:"network_names"`
+	HostPorts  []uint16      `json:"host_ports"`
+	Publish    []string      `json:"publish"`
+	Filesystem string        `json:"filesystem"`
+	Home       string        `json:"home"`
+	Dir        string        `json:"dir"`
+	User       *shared.User  `json:"user"`    // null: the caller
+	Command    []string      `json:"command"` // null for no command
+	Script     bool          `json:"script"`
+	TTY        bool          `json:"tty"`
+	TimeoutMS  int64         `json:"timeout_ms"` // 0 for none
+	GraceMS    int64         `json:"grace_ms"`
+	Limits     shared.Limits `json:"limits"` // those with a value
 	// Table has everything that the command sees beyond its filesystem attribute. It is empty for a
 	// command without a sandbox.
 	Table     []shared.Entry        `json:"table"`
@@ -87,7 +85,6 @@ func explained(a *cli.App, flags *setup.Flags, given []string) (*setup.Setup, *E
 		return s, nil, err
 	}
 	out := newExplained(e)
-	out.Options = s.File.ShownOptions(s.Sandbox, out.Options)
 	out.Config, out.Origin = s.File.Path(), s.Origin.String()
 	engine := s.Options.Sandboxes[s.Sandbox].Engine
 	schema := knownSchema(a, s.Options, s.Sandbox)
@@ -121,7 +118,7 @@ func newExplained(e *host.Explanation) *Explained {
 		Filesystem: e.Spec.Filesystem.String(),
 		Home:       e.Spec.Home, Dir: e.Command.Dir, User: e.Spec.User, Script: e.Command.Script != "", TTY: e.Command.TTY,
 		TimeoutMS: e.Command.Timeout.Milliseconds(), GraceMS: e.Command.Grace.Milliseconds(),
-		Limits: e.Spec.Limits, Options: e.Spec.Options, Table: []shared.Entry{},
+		Limits: e.Spec.Limits, Table: []shared.Entry{},
 		Launcher:  append([]string{}, e.Plan.Argv...),
 		Documents: append([]shared.PlanDocument{}, e.Plan.Documents...), Notes: append([]string{}, e.Plan.Notes...),
 	}
@@ -130,9 +127,6 @@ func newExplained(e *host.Explanation) *Explained {
 		out.Network, out.Filesystem = "unconfined", "unconfined"
 	} else {
 		out.Table = append(out.Table, e.Spec.Table...)
-	}
-	if len(out.Options) == 0 {
-		out.Options = json.RawMessage("{}")
 	}
 	if e.Session.Dir != "" {
 		out.Session = &e.Session

@@ -160,7 +160,6 @@ func (e *Explained) summary(all bool) [][]string {
 	add(!e.Script && e.Command != nil, "command", cli.QuoteAll(e.Command))
 	add(e.TTY, "terminal", "of its own")
 	add(all && e.TimeoutMS > 0, "timeout", fmt.Sprintf("%v, then %v of grace", milliseconds(e.TimeoutMS), milliseconds(e.GraceMS)))
-	add(all && string(e.Options) != "{}", "options", cli.Printable(string(e.Options)))
 	return rows
 }
 
