@@ -572,6 +572,8 @@ func gitAttacks() []attack {
 			act:      "cd sub; GIT_EDITOR=true git rebase --continue"},
 		{name: "hooks of a repository whose HEAD is a symlink", told: true, reported: `w/sub", its hooks ["pre-commit"]`, setup: initial + "git init -q sub; ln -sf refs/heads/main sub/.git/HEAD",
 			commands: []string{"cd sub; " + hookIn(".git/hooks")}, act: "cd sub; " + commit},
+		{name: "a hooksPath of a workspace whose HEAD is a symlink", told: true, reported: `w/githooks"]`, setup: initial + "git config core.hooksPath githooks && ln -sf refs/heads/main .git/HEAD",
+			commands: []string{hookIn("githooks")}, act: commit},
 		{name: "an empty .git in a bare repository", setup: initial + "true", told: true, reported: `w/n", whose configuration sets ["core.fsmonitor"`,
 			commands: []string{"mkdir -p n/.git; cd n; " + bareParts}, act: "cd n; git status"},
 		{name: "a .git in a bare repository", setup: "git init -q --bare .",
