@@ -93,7 +93,7 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 		b.watch(unprotected{Path: l.Path, Led: true})
 	}
 	for _, top := range repositories {
-		_, err := look.layouts.of(top) // then nobody knows what to protect besides the git directory
+		_, err := look.layout(top) // then nobody knows what to protect besides the git directory
 		if err != nil || !slices.Contains(out.userRepositories(), top) {
 			b.Open = append(b.Open, top)
 		}
