@@ -55,6 +55,22 @@ type GitLayout struct {
 	Lost []string
 }
 
+// GitControls is what a git on the host obeys for one repository, as git reports it: whoever can
+// write it decides what git does, or executes.
+type GitControls struct {
+	Files []GitControl
+	// Shared says that git gives its new files to a group, or to all: core.sharedRepository.
+	Shared bool
+	// Settings are those in force here of the user as, or of the caller if as is nil.
+	Settings Settings
+	// Failed says why Files is not complete: git is missing, fails or does not answer, or there is
+	// too much. It quotes and shortens paths, and shows nothing else of the configuration.
+	Failed error
+	// Unlisted says, after a failure, that git may obey files outside of the git directory that
+	// Files lacks: the configuration names some, or is not simple, or asking again may help.
+	Unlisted bool
+}
+
 // WorkTrees are the other directories whose git directories belong to a repository, with or without a
 // .git. Paths may occur twice.
 type WorkTrees struct {

@@ -24,22 +24,6 @@ const (
 	maxWords       = 512  // words with a slash in settings with commands
 )
 
-// GitControls is what a git on the host obeys for one repository, as git reports it: whoever can
-// write it decides what git does, or executes.
-type GitControls struct {
-	Files []GitControl
-	// Shared says that git gives its new files to a group, or to all: core.sharedRepository.
-	Shared bool
-	// Settings are those in force here of the user as, or of the caller if as is nil.
-	Settings Settings
-	// Failed says why Files is not complete: git is missing, fails or does not answer, or there is
-	// too much. It quotes and shortens paths, and shows nothing else of the configuration.
-	Failed error
-	// Unlisted says, after a failure, that git may obey files outside of the git directory that
-	// Files lacks: the configuration names some, or is not simple, or asking again may help.
-	Unlisted bool
-}
-
 // GitControls asks git what it obeys in the repository of layout l, with its work tree at top: when
 // the caller runs git and, with as, when that user runs it. Each of the two costs one run of git,
 // and one more for each included file; if nothing has changed, only some lstats.
