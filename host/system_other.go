@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 
 	"github.com/sbxhost/sbxhost/internal/approvals"
@@ -144,10 +143,6 @@ type Review struct{ *review.Review }
 func (r *Review) Changes(context.Context) (*ReviewSet, error) { return nil, errSystem }
 
 func (r *Review) Diff(context.Context, io.Writer, *ReviewSet, []string) ([]ReviewChange, error) {
-	return nil, errSystem
-}
-
-func (r *Review) Program(context.Context, []string, string, ...string) (*exec.Cmd, error) {
 	return nil, errSystem
 }
 

@@ -37,7 +37,6 @@ var executes = map[string]string{
 	"internal/engine/holder/server_linux.go fork":                  "executes the init, by the descriptor of this very program",
 	"internal/engine/sandboxinit/capabilities_linux.go dropByExec": "is inside the sandbox, and executes this very program again",
 	"internal/engine/sandboxinit/fork_linux.go clone":              "is inside the sandbox, and executes the command",
-	"internal/launch/find.go File":                                 "gives the path of an engine to people",
 	"internal/engine/sandboxinit/fork_linux.go startersNOFILE":     "executes nothing: the call fails, and restores a limit by that",
 	"internal/engine/sandboxinit/tracer_linux.go beginTraced":      "is inside the sandbox, and executes this very program again",
 	"shared/enginetest":                                            "the kit for engines' authors: what it starts outside is itself, /bin/sh and /bin/ps",
