@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/config"
 )
 
 // unknownCommand returns the error for an unknown command or subcommand. It names a similar one.
@@ -14,7 +15,7 @@ func unknownCommand(parent, word string) error {
 	help := strings.TrimSpace("sbxhost "+parent) + " -help"
 	message := fmt.Sprintf("there is no command %q", full)
 	hint := help + " lists what there is"
-	near := cli.Meant(word, below(parent))
+	near := config.Nearest(word, below(parent))
 	if full == "run" { // other tools have this command
 		near = "exec"
 	}

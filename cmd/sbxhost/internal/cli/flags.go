@@ -56,27 +56,10 @@ func meantFlag(fs *flag.FlagSet, err error) error {
 	fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
 	near := map[string]string{"e": "env", "env-file": "env", "p": "publish", "w": "C", "workdir": "C"}[name] // flags of docker and others
 	if !slices.Contains(names, near) {
-		near = Meant(name, names)
+		near = config.Nearest(name, names)
 	}
 	if near != "" {
 		return fmt.Errorf("there is no flag -%s; did you mean -%s?", name, near)
 	}
 	return fmt.Errorf("there is no flag -%s", name)
-}
-
-// Meant returns the candidate that a word abbreviates or misspells.
-func Meant(word string, candidates []string) string {
-	if near := config.Nearest(word, candidates); near != "" || len(word) < 2 {
-		return near
-	}
-	found := ""
-	for _, c := range candidates {
-		if strings.HasPrefix(c, word) {
-			if found != "" {
-				return "" // two candidates fit
-			}
-			found = c
-		}
-	}
-	return found
 }
