@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
@@ -17,6 +16,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/inforce"
 )
 
+// ApprovalJSON is an approval, as -json prints it. Two texts with bytes that are not UTF-8 can look the
+// same; their IDs differ.
 type ApprovalJSON struct {
 	ID        string          `json:"id"`
 	Scope     approvals.Scope `json:"scope"`
@@ -31,10 +32,6 @@ type ApprovalJSON struct {
 	Sandbox   string          `json:"sandbox"`
 	Workspace string          `json:"workspace"`
 	Reason    string          `json:"reason"`
-	// A string above has replacement characters in place of bytes that are not UTF-8, so two
-	// different texts can look the same there.
-	RawArgv   [][]byte `json:"argv_base64,omitempty"`
-	RawScript []byte   `json:"script_base64,omitempty"`
 }
 
 func List(a *cli.App, fs *flag.FlagSet) func() error {
@@ -60,14 +57,6 @@ func List(a *cli.App, fs *flag.FlagSet) func() error {
 				At: f.At, Argv: f.Argv, Script: f.Script, Env: f.Env != "", Dir: f.Dir, Sandbox: f.Sandbox, Workspace: f.Workspace, Reason: f.Reason}
 			if f.Scope != approvals.Always {
 				j.LeftMS = (f.Until - now.Elapsed).Milliseconds()
-			}
-			if !utf8.ValidString(f.Script) {
-				j.RawScript = []byte(f.Script)
-			}
-			if slices.ContainsFunc(f.Argv, func(arg string) bool { return !utf8.ValidString(arg) }) {
-				for _, arg := range f.Argv {
-					j.RawArgv = append(j.RawArgv, []byte(arg))
-				}
 			}
 			list = append(list, j)
 			rows = append(rows, []string{j.ID, scopeText(&j), inforce.Age(time.Since(j.At)), cli.Quote(j.Sandbox), cli.Quote(j.Dir), commandText(&j)})
