@@ -1,4 +1,4 @@
-// Package engines describes, probes, tests and pins engines.
+// Package engines describes and tests engines.
 package engines
 
 import (
