@@ -247,6 +247,7 @@ func TestSaid(t *testing.T) {
 		"ping: socket: Operation not permitted":                                                                                             {"call?"},
 		"ping: permission denied (are you root?)":                                                                                           {"call?"},
 		"Error: listen EACCES: permission denied 0.0.0.0:80":                                                                                {"call?"},
+		"Error: listen EACCES: permission denied 0.0.0.0:8080":                                                                              nil,
 		"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?":                                 nil,
 		"E: Unable to lock directory /var/lib/app/lock - open (2: No such file or directory)":                                               {`read /var/lib/app/lock by bind_paths?`},
 		"E: Could not open lock file /var/lib/dpkg/lock-frontend - open (30: Read-only file system)":                                        {`write /var/lib/dpkg/lock-frontend?`},
@@ -343,6 +344,26 @@ func TestPrivileges(t *testing.T) {
 		"rename 'keys': Operation not permitted":                                  "read /workspace/keys by deny_paths?",
 	} {
 		check(t, said, &Failure{Command: shared.Command{Args: []string{"x"}, Dir: "/workspace"}, Stderr: []byte(said)}, []string{want})
+	}
+}
+
+// Ports and modes have reasons of their own, which name what to do.
+func TestReasonsOfPrivileges(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ script, said, want string }{
+		{"chmod g+s tool", "chmod: changing permissions of 'tool': Operation not permitted", "set-id"},
+		{"install -m 2755 tool x", "install: cannot change permissions of 'x': Operation not permitted", "set-id"},
+		{"cp -a src x", "cp: preserving permissions for 'x': Operation not permitted", "set-id"},
+		{"tar xpf x.tar", "tar: src: Cannot change mode to rwxr-sr-x: Operation not permitted", "set-id"},
+		{"node x", "Error: EPERM: operation not permitted, chmod 'x'", "set-id"},
+		{"busybox httpd -f -p 80", "httpd: bind: Permission denied", "publish"},
+		{"python3 -m http.server 80", "    self.socket.bind(self.server_address)\nPermissionError: [Errno 13] Permission denied", "publish"},
+		{"chown nobody x", "chown: changing ownership of 'x': Operation not permitted", "root's privileges"},
+	} {
+		f := &Failure{Spec: someSpec(), Machine: someMachine(), Option: func(string) bool { return true }, Command: shared.Command{Script: tt.script, Dir: "/workspace"}, Stderr: []byte(tt.said)}
+		if list := f.Denials(); len(list) != 1 || !strings.Contains(list[0].Reason, tt.want) {
+			t.Errorf("%s: %+v, want one with %q", tt.script, list, tt.want)
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ var phrases = map[cause][]string{
 		"can only add regular files", "does not appear to be a git repository"},
 	unwritable:  {"read-only file system", "EROFS", "resource busy", "EBUSY", "cross-device link", "EXDEV"},
 	refused:     {"permission denied", "EACCES", "operation not permitted", "EPERM", "not permitted"},
-	privileged:  {"not permitted", "EPERM", "superuser", "are you root", "be root", "only root", "mount: ", "set cap_", "sock_raw", "listen eacces", "bind: permission denied"},
+	privileged:  {"not permitted", "EPERM", "superuser", "are you root", "be root", "only root", "mount: ", "set cap_", "sock_raw"},
 	taken:       {"file exists", "EEXIST"},
 	full:        {"no space left on device", "ENOSPC"},
 	unresolved:  {"could not resolve", "couldn't resolve", "name resolution", "failure resolving", "name or service not known", "no such host", "ENOTFOUND", "EAI_AGAIN", "unknownhostexception", "nodename nor servname", "getaddrinfo", "bad address", "nxdomain", "could not reach host", ":53: ", "can't resolve", "no such name", "unable to download data", "temporary error (try again later)", "spurious network error"},
@@ -69,13 +69,14 @@ const (
 
 // patterns match parts of a line. They are compiled after a command has failed, not at each
 // program's start.
-var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpoint, sought, hostname, left, loopback *regexp.Regexp }) {
+var patterns = sync.OnceValue(func() (p struct{ escapes, quoted, variable, endpoint, sought, hostname, lowPort, left, loopback *regexp.Regexp }) {
 	p.escapes = regexp.MustCompile("\x1b(\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[@-_])")
 	p.quoted = regexp.MustCompile("'([^']+)'|\"([^\"]+)\"|`([^`']+)[`']|\u2018([^\u2019]+)\u2019|\u201c([^\u201d]+)\u201d")
 	p.variable = regexp.MustCompile(`\b[A-Z][A-Z0-9_]*[A-Z0-9]\b`)
 	p.endpoint = regexp.MustCompile(`(localhost|[0-9A-Za-z_-]+(?:\.[0-9A-Za-z_-]+)+|\[[0-9a-f:]+\])(?::|[^0-9A-Za-z]+port )([0-9]{1,5})(?:[^0-9.]|$)`)
 	p.sought = regexp.MustCompile(`(?:://(?:[^/@\s'"]*@)?|\blookup |\b[Rr]esolv(?:e|ing)(?: host(?:name)?| proxy)?(?: address)?:? ['"\x60\x{2018}]?|getaddrinfo [A-Z_]+ |\bhost=['"]|UnknownHostException: |[Cc]onnect(?:ing)? to (?:host )?|\b[Rr]each host |bad address ['"]|name [Tt]o address ['"]?)([0-9A-Za-z_.-]*[A-Za-z])`)
 	p.hostname = regexp.MustCompile(`\b(?:[0-9A-Za-z_-]+\.)+[0-9a-z-]*[a-z]\b`)
+	p.lowPort = regexp.MustCompile(`(?:^|[\s:=])(\d{1,3}|10[01]\d|102[0-3])(?:[\s/,:]|$)`)
 	p.loopback = regexp.MustCompile(`(?:localhost|127\.0\.0\.1|\[::1\])["']?(?:[:/]|,? +(?:-[pP] *)?)([0-9]{1,5})(?:[^0-9.]|$)`)
 	p.left = regexp.MustCompile(`(?:error|warning): unable to (?:unlink (?:old )?'(.+)'|create (?:file|symlink) (.+)): `)
 	return p
@@ -147,7 +148,7 @@ func (f *Failure) complaints() (list []Denial) {
 					list = append(list, d)
 				}
 				if c == refused {
-					list = append(list, f.copied(line, subjects))
+					list = append(list, f.copied(line, subjects), f.lowPort(line))
 				}
 			case privileged:
 				if !slices.ContainsFunc(list[before:], func(d Denial) bool { return d.Reason != "" }) {
@@ -235,7 +236,21 @@ func (f *Failure) privileged(line string) Denial {
 	case strings.Contains(lower, "unshare"), strings.Contains(lower, "namespace"), strings.Contains(lower, "clone("):
 		return f.option("nested_userns", "namespaces of the command's own, the first of which must be one of users")
 	}
-	return Denial{Operation: "call", Reason: "no command in a sandbox has a privilege of root's: it cannot mount, change owners or this machine, make devices or set-id files, open raw sockets, or listen on a port below 1024"}
+	reason := "no command in a sandbox has root's privileges: it cannot mount, change a file's owner or this machine's settings, make devices or set-id files, or open raw sockets"
+	if strings.Contains(lower, "permissions") || strings.Contains(lower, "chmod") || strings.Contains(lower, "change mode") {
+		reason = "no sandbox lets a command make set-id files, or change the mode of another user's file"
+	}
+	return Denial{Operation: "call", Reason: reason}
+}
+
+// lowPort is about a port that takes a privilege to listen on.
+func (f *Failure) lowPort(line string) Denial {
+	lower := strings.ToLower(line)
+	listens := strings.Contains(lower, "listen") || strings.Contains(lower, "bind") || bytes.Contains(f.Stderr, []byte("bind("))
+	if !listens || !patterns().lowPort.MatchString(line+" "+f.text()) {
+		return Denial{}
+	}
+	return Denial{Operation: "call", Reason: "no command in a sandbox listens on a port below 1024: use another, and publish leads there from a port of this machine"}
 }
 
 // ofApt is about packages of the system: no path that apt names is a remedy.
