@@ -189,7 +189,7 @@ func (e *Execution) makeWay() error {
 
 // KeptError refuses a command without -keep in a kept session.
 func KeptError(name string) error {
-	return cli.Hint(fmt.Errorf("session %q is kept, and this command would run beside its processes", name), "-keep runs the command among them; sbxhost sessions rm "+name+" ends them")
+	return cli.Hint(fmt.Errorf("session %q is kept, and takes only commands with -keep", name), "-keep runs the command among its processes; sbxhost sessions rm "+name+" ends it")
 }
 
 // runServed makes the server of this user run the command, in whose session other commands also
