@@ -244,8 +244,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The first that commands would lack is told, all paths at once, and where a machine has no such
-// engine, that is a warning.
+// validate reports the first fault of a sandbox, and all missing paths at once. An engine that does
+// not work on this machine is a warning.
 func TestValidateTries(t *testing.T) {
 	t.Parallel()
 	lacking := "sandbox \"fast\" {\n  engine = \"bwrap\"\n  bind_paths = [{ host = \"/nosuch/a\" },\n    { host = \"/nosuch/b\" }]\n  limits {\n    memory = \"1GiB\"\n    pids   = 9\n  }\n}\n"

@@ -9,7 +9,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// fromArguments returns a guess from the command's arguments alone: about a path, or about a program that may fail silently without a network.
+// fromArguments returns a guess from the command's arguments alone: about a path, or about a program
+// that may fail silently without a network.
 func (f *Failure) fromArguments() Denial {
 	for _, l := range f.commands() {
 		for _, word := range l.words[1:] { // the program's own name is checked elsewhere

@@ -33,7 +33,7 @@ type Dir struct {
 }
 
 // begins is how a name begins, before the engine's. Directories for sockets begin with
-// wire.TempDirPrefix, and only their age decides about a sweep.
+// wire.TempDirPrefix, and nobody sweeps them.
 const begins = ".sbxhost-"
 
 // young is far longer than it takes to lock a new directory.
