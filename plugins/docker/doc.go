@@ -22,8 +22,8 @@
 // # Ends
 //
 // The init ends with its connection to the engine, and the container with the init; the daemon
-// removes it. The next engine finds by label, and removes, what a killed engine had made and not
-// started.
+// removes it. An engine makes the daemon prune the containers with its label that nobody has started
+// in ten minutes: a killed engine left them.
 //
 // # Limits of the promise
 //
