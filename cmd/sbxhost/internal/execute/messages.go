@@ -253,9 +253,12 @@ func (e *Execution) placeDenial(d *host.Denial) {
 	}
 }
 
-// hint adds help to err if the command was not found, and says which time limit ended it; nothing
-// else would say that.
+// hint adds help to err if the command was not found, and says which time limit, or whose end, ended
+// it; nothing else would say that.
 func (e *Execution) hint(err error) error {
+	if errors.Is(err, host.ErrClosed) && e.Remote != nil { // by sessions rm, or with the server
+		err = fmt.Errorf("session %q was ended, and the command with it", e.SessionName())
+	}
 	if errors.Is(err, host.ErrTimedOut) && e.setup != nil && !e.quiet {
 		e.Say(e.timedOut())
 	}
