@@ -106,8 +106,9 @@ const (
 const MaxGitActions = 256
 
 // GitActions asks git what it acts on in those directories, and in their cloned submodules, as
-// GitControls does. layout is GitDirs, or a cache of it.
-func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (GitLayout, error), dirs []string, as *User) GitActions {
+// GitControls does. layout is GitDirs, or a cache of it. Of a repository that is not understood, it names
+// nothing in a directory that commands cannot read.
+func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (GitLayout, error), readable func(dir string) bool, dirs []string, as *User) GitActions {
 	found := GitActions{}
 	add := func(path string, l GitLayout) {
 		if _, ok := found[l.GitDir]; !ok && len(found) < MaxGitActions {
@@ -118,11 +119,20 @@ func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (Git
 	for _, dir := range dirs {
 		switch l, err := layout(dir); {
 		case err != nil && isGone(dir): // a command has removed it
-		case err != nil:
-			found[dir] = Acts{dir, map[string]string{actsUnclear + err.Error(): ""}}
+		case err != nil && len(found) < MaxGitActions:
+			unclear := actsUnclear + err.Error()
+			on := map[string]string{unclear: ""}
 			for _, l := range PointedLayouts(dir) {
-				maps.Copy(found[dir].On, w.gitActions(ctx, dir, l, as).On)
+				acts := w.gitActions(ctx, dir, l, as).On
+				for _, what := range slices.Sorted(maps.Keys(acts)) {
+					name := what
+					if !readable(l.GitDir) || !readable(l.CommonDir) {
+						name = unclear // a command can point to any repository, and keys can have a password
+					}
+					on[name] = digest(on[name] + what + acts[what])
+				}
 			}
+			found[dir] = Acts{dir, on}
 		case l.GitDir != "":
 			add(dir, l)
 			submodules = append(submodules, l.Writable...)

@@ -35,7 +35,7 @@ type repository struct {
 }
 
 // at returns the state of the repository in a directory.
-func (f *lookup) at(top string) repository {
+func (f *lookup) at(out *Resolved, top string) repository {
 	r := repository{Taken: "one that is not understood", Pending: workspace.Pending{}}
 	l, err := f.layout(top)
 	used := []workspace.GitLayout{l}
@@ -49,6 +49,12 @@ func (f *lookup) at(top string) repository {
 		r.Odd = append(r.Odd, said)
 	}
 	for _, l := range used {
+		if err != nil && !out.Readable(l.CommonDir) { // a command can point to any directory: name nothing there
+			l.CommonDir = l.GitDir
+		}
+		if err != nil && !out.Readable(l.GitDir) {
+			continue
+		}
 		r.Pending.Add(l)
 		r.Odd = append(r.Odd, once(f.gitLinks, l.CommonDir, l.Links)...)
 	}
@@ -83,7 +89,7 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 	b.Instructions = slices.DeleteFunc(b.Instructions, holdsPlace)
 	b.Repositories = map[string]repository{}
 	for _, top := range repositories {
-		b.Repositories[top] = look.at(top)
+		b.Repositories[top] = look.at(out, top)
 	}
 	for _, l := range out.Loose {
 		if l.Repository != "" {
@@ -114,8 +120,8 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 }
 
 // acts returns what git acts on in some repositories.
-func (f *lookup) acts(open []string) workspace.GitActions {
-	return f.m.Workspace.GitActions(f.ctx, f.layout, open, f.m.Owner.gitUser())
+func (f *lookup) acts(out *Resolved, open []string) workspace.GitActions {
+	return f.m.Workspace.GitActions(f.ctx, f.layout, out.Readable, open, f.m.Owner.gitUser())
 }
 
 // oneOf returns a function that reports whether a list has a string: a project can have tens of
@@ -306,7 +312,7 @@ func (m *Machine) Changes(out *Resolved) (made Changes) {
 	}
 	now := m.look(out, look, found)
 	if err == nil && out.Spec.Session.Processes { // a change from now on is the next command's
-		now.Actions, out.lastLook = look.acts(now.Open), &now
+		now.Actions, out.lastLook = look.acts(out, now.Open), &now
 	}
 	made.Unsigned = out.committed()
 	m.changesOf(out, look, &now, &made)
@@ -318,7 +324,7 @@ func (m *Machine) changesOf(out *Resolved, look *lookup, now *baseline, made *Ch
 	lost := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(now.Lost))), oneOf(out.baseline.Lost)) // where a command made them, what it writes ends with it
 	made.LostWorktrees = lost[:min(len(lost), maxChanges)]
 	made.Instructions = out.newInstructions(now.Instructions)
-	changed := look.acts(out.baseline.Open).Since(out.baseline.Actions, out.allOpen)
+	changed := look.acts(out, out.baseline.Open).Since(out.baseline.Actions, out.allOpen)
 	var loose []string // git may ignore it, and git status does not enter it
 	for _, p := range slices.Concat(slices.Collect(maps.Keys(now.Repositories)), slices.Collect(maps.Keys(changed))) {
 		_, acts := changed[p]
@@ -395,7 +401,7 @@ func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, 
 		if len(reports) < maxChanges || report.Existing {
 			is, ok := now.Repositories[p]
 			if !ok {
-				is = look.at(p)
+				is = look.at(out, p)
 			}
 			report.Pending = is.Pending.Since(before.Pending)
 			if !report.Existing { // its Alternates say it

@@ -138,7 +138,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved, onDemand bo
 		out.allOpen = in.Git == view.GitFull || out.Spec.BestEffort // then nothing may protect it
 		out.headLog = m.headLog(out, in, look)
 		out.baseline = m.look(out, look, found.Trees)
-		out.baseline.Actions = look.acts(out.baseline.Open)
+		out.baseline.Actions = look.acts(out, out.baseline.Open)
 	}
 	out.Spec.Table, out.Spec.Devices = out.Table(), out.Devices
 	if in.Review != "" {

@@ -333,6 +333,9 @@ func (v *View) Visible(host string) bool {
 	return v.shown(host) || v.inView(host)
 }
 
+// Readable reports whether an entry shows a path of the host, and none hides it there.
+func (v *View) Readable(host string) bool { return len(v.places(host)) > 0 }
+
 // WritableAt reports whether a writable entry shows a path of the host.
 func (v *View) WritableAt(host string) bool { return v.writer(host) != nil }
 

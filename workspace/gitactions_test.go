@@ -1,0 +1,53 @@
+package workspace
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+)
+
+func layoutOf(dir string) (GitLayout, error) { return GitDirs(dir) }
+
+// Where git may use one of two repositories, a change of either counts; where commands cannot read
+// them, without its name.
+func TestActionsOfTwoRepositories(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	top := base + "/proj"
+	tree(t, top, map[string]string{"HEAD": "ref: refs/heads/x", "refs/heads/x": "", "objects/info/packs": "", ".git/HEAD": "x"})
+	w, _ := obeyed(t, base, nil)
+	hooks := []string{top + "/hooks/pre-commit", top + "/.git/hooks/pre-commit"}
+	for _, readable := range []bool{true, false} {
+		acts := func() GitActions {
+			return w.GitActions(t.Context(), layoutOf, func(string) bool { return readable }, []string{top}, nil)
+		}
+		for _, hook := range slices.Concat(hooks, hooks) {
+			before := acts()
+			tree(t, "", map[string]string{hook: hook + before[top].On["hook pre-commit"]})
+			if err := os.Chmod(hook, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			since := acts().Since(before, false)[top]
+			if named := slices.Contains(since.Hooks, "pre-commit"); named != readable || !named && since.Unclear == "" {
+				t.Errorf("%s, readable: %v: %+v", hook, readable, since)
+			}
+		}
+	}
+}
+
+// Git is asked about so many that are not understood, and no more.
+func TestActionsOfMany(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	w := mustNew(t, Options{Root: base, Home: "/nonexistent"})
+	var dirs []string
+	for i := range MaxGitActions + 2 {
+		dirs = append(dirs, fmt.Sprintf("%s/%d", base, i))
+		tree(t, dirs[i], map[string]string{".git/HEAD": "x"})
+	}
+	if found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, dirs, nil); len(found) != MaxGitActions {
+		t.Errorf("git was asked about %d", len(found))
+	}
+}
