@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -56,7 +57,7 @@ type keeper struct {
 // If there is no keeper, it starts one, but only for a client that this server serves. Others get
 // an error that says why.
 func (s *server) enter(ctx context.Context, a *cli.App, name string, processes bool, apart error) (*keeper, error) {
-	dir, err := session.KeeperDir(a.LookupEnv, name, true)
+	dir, err := session.KeeperDir(a.LookupEnv, name, false)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func (s *server) enter(ctx context.Context, a *cli.App, name string, processes b
 	case s.closed:
 		return nil, errClosed
 	default:
-		lock, err := serve.Hold(dir)
+		lock, err := hold(a, name)
 		if err != nil {
 			return nil, err
 		}
@@ -97,6 +98,21 @@ func (s *server) enter(ctx context.Context, a *cli.App, name string, processes b
 		k.idling.Stop()
 	}
 	return k, nil
+}
+
+// hold takes the directory of a session's keeper. Whoever removes the session may remove that at any
+// time, too.
+func hold(a *cli.App, name string) (lock *serve.Lock, err error) {
+	for range 10 {
+		var dir string
+		if dir, err = session.KeeperDir(a.LookupEnv, name, true); err == nil {
+			lock, err = serve.Hold(dir)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return lock, err
 }
 
 // exit removes a client.
