@@ -128,6 +128,7 @@ func asAnotherUser(s *scene.Scene) {
 	t := s.NewTrial()
 	t.Spec.User = user
 	if os.Geteuid() != 0 {
+		t.Command.Args = []string{"true"}
 		o := s.Attempt(t)
 		if o.Refused == nil {
 			s.End(scene.Leaked, "an engine that is not root takes the name of another user")
