@@ -51,3 +51,21 @@ func TestActionsOfMany(t *testing.T) {
 		t.Errorf("git was asked about %d", len(found))
 	}
 }
+
+// A submodule that leads back to its repository is none: a search of submodules would not end.
+func TestSubmodulesThatLeadBack(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	top := tempDir(t)
+	git(t, top, "init", "-q")
+	tree(t, top, map[string]string{"one": "-> .", "two": "-> .", "in/one": "-> ..", "sub/file": "",
+		".gitmodules": "[submodule \"a\"]\npath = .\npath = one\npath = two\npath = in/one\npath = sub\npath = none/sub\n"})
+	l, err := GitDirs(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := int64(MaxIndexes)
+	if w := l.WorkTrees(top, &left); !slices.Equal(w.Submodules, []string{top + "/sub", top + "/none/sub"}) {
+		t.Errorf("%q", w.Submodules)
+	}
+}

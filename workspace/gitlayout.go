@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
@@ -515,19 +516,24 @@ func (l GitLayout) WorkTrees(top string, left *int64) (w WorkTrees) {
 	if modules, err := readSmall(join(top, ".gitmodules"), maxGitConfig); err == nil {
 		links = append(links, configValues(modules, "path", func(section string) bool { return strings.HasPrefix(strings.ToLower(section), "submodule") })...)
 	}
+	add := func(p string) {
+		linked := p == top
+		_, _, _ = hostpath.Follow(top, strings.TrimPrefix(strings.TrimPrefix(p, top), "/"), func(string) { linked = true })
+		if !linked && paths.Inside(top, p) { // git enters none through a symlink, and it may lead back
+			w.Submodules = append(w.Submodules, p)
+		}
+	}
 	for _, link := range links {
 		if filepath.IsLocal(link) {
-			w.Submodules = append(w.Submodules, join(top, filepath.Clean(link)))
+			add(filepath.Join(top, link))
 		}
 	}
 	for _, dir := range l.modules() {
 		p := workTreeOf(dir)
 		if p == "" { // git submodule deinit takes it away; a submodule's name is mostly its path
-			p = join(top, strings.ReplaceAll(strings.TrimPrefix(dir, join(l.GitDir, "modules")+"/"), "/modules/", "/"))
+			p = filepath.Join(top, strings.ReplaceAll(strings.TrimPrefix(dir, join(l.GitDir, "modules")+"/"), "/modules/", "/"))
 		}
-		if p != top && paths.Inside(top, p) {
-			w.Submodules = append(w.Submodules, p)
-		}
+		add(p)
 	}
 	return w
 }
