@@ -220,10 +220,11 @@ type WorkspaceOptions struct {
 // SessionOptions choose what commands share.
 //
 //	type SessionOptions struct {
-//		// Name makes a session that Hosts of this user share, at the same time and one after another,
-//		// if they work on the same workspace. It lasts until RemoveSession, or until nobody has used it
-//		// for seven days. A name has at most 64 letters, digits, ".", "_" and "-", and begins with a
-//		// letter or digit.
+//		// Name makes a session that one Host after another of this user can have, if they work on the
+//		// same workspace. A Host has it from its first command until Close; the commands of others fail
+//		// with ErrSessionInUse, which names the process. The session lasts until RemoveSession, or until
+//		// nobody has used it for seven days. A name has at most 64 letters, digits, ".", "_" and "-", and
+//		// begins with a letter or digit.
 //		Name string
 //		// OneShot says that the Host runs one command, so nothing is shared. The command starts faster,
 //		// because the Host makes a session only if the command can write to it.
