@@ -57,6 +57,9 @@ func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change
 		c.git = dirs.pathIn(full)
 		store := dirs.store(full)
 		c.object = c.Op == Added && store != "" && dirs.lower(store)
+		if c.object && c.New.Kind == File && c.New.Mode&0o400 == 0 { // an apply makes a copy
+			c.Refused = cmp.Or(c.Refused, "an object of git's that its owner cannot read")
+		}
 		var err error
 		keep := true
 		switch dirs.settle(&c, full); {

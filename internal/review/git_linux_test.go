@@ -192,6 +192,21 @@ func TestObjects(t *testing.T) {
 	}
 }
 
+// An object that cannot be copied is refused by name, and the rest can be applied without it.
+func TestUnreadableObject(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, ".git/HEAD ref: refs/heads/main", ".git/objects/ab/old 1")
+	w.write(w.upper, ".git/objects/ab/shut 2")
+	w.write(w.upper, "f 1")
+	w.check(os.Chmod(filepath.Join(w.upper, ".git/objects/ab/shut"), 0))
+	out, err := w.apply(Choice{})
+	if err == nil || len(out.Refused) != 1 || out.Refused[0].Path != ".git/objects/ab/shut" || !strings.Contains(out.Refused[0].Refused, "cannot read") {
+		t.Fatalf("%+v", out)
+	}
+	_, err = w.apply(Choice{Paths: []string{"f"}})
+	w.check(err)
+}
+
 // Objects stay when an apply is taken back, because new refs of the host may need them. The review has them, too: git
 // on the host removes what nothing there needs.
 func TestUndoKeepsObjects(t *testing.T) {
