@@ -139,7 +139,11 @@ func (e *Execution) waiter() session.Waiter {
 		if late && !said {
 			said = true
 			e.Remote.sayAtOnce()
-			e.Say(fmt.Sprintf("waiting for %s, in use by %s", held.What, held.Holder()))
+			until := ""
+			if e.SessionName() == "" { // it waits for a review
+				until = "; a kept session uses it until its end (sbxhost sessions list)"
+			}
+			e.Say(fmt.Sprintf("waiting for %s, in use by %s%s", held.What, held.Holder(), until))
 		}
 		if e.SessionName() == "" || e.Remote == nil && time.Since(asked) < askInterval {
 			return nil
