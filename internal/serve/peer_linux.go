@@ -165,7 +165,8 @@ func Look(socket int, own Identity) (p Peer, err error) {
 }
 
 // Genuine refuses a server that does not run as this user in the namespaces of this process, or
-// that is not program. An empty program is for a caller that gives the server nothing.
+// that is not program. An empty program is for a caller that gives the server nothing. The error is
+// ErrAbsent for a process at its end: its socket lasts longer than its namespaces and its program.
 func Genuine(socket int, program string) error {
 	proc, err := procOf(socket)
 	if err != nil {
@@ -180,7 +181,11 @@ func Genuine(socket int, program string) error {
 		if err != nil {
 			return err
 		}
-		if its, err := os.Readlink(proc + "/" + name); err != nil || its != own {
+		its, err := os.Readlink(proc + "/" + name)
+		if errors.Is(err, os.ErrNotExist) {
+			return ErrAbsent
+		}
+		if err != nil || its != own {
 			return fmt.Errorf("its %s differs", name)
 		}
 	}
@@ -191,7 +196,11 @@ func Genuine(socket int, program string) error {
 	if err != nil {
 		return err
 	}
-	if its, err := StampOf(proc + "/exe"); err != nil || its != want {
+	its, err := StampOf(proc + "/exe")
+	if errors.Is(err, os.ErrNotExist) {
+		return ErrAbsent
+	}
+	if err != nil || its != want {
 		other, _ := os.Readlink(proc + "/exe")
 		return fmt.Errorf("%w: process %s runs %s", ErrOther, strings.TrimPrefix(proc, "/proc/"), hostpath.Quote(other))
 	}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/internal/testing/confined"
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
@@ -177,6 +178,33 @@ func TestSameOfTheDead(t *testing.T) {
 	var same error
 	if err := raw.Control(func(fd uintptr) { _, same = Look(int(fd), own) }); err != nil || same == nil {
 		t.Errorf("it is served: %v", err)
+	}
+}
+
+// A server that is at its end, and whose socket is still there, is absent: it is no other program.
+func TestGenuineOfTheDying(t *testing.T) {
+	t.Parallel()
+	_, l, path := listen(t)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "SERVE_DIAL="+path)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := l.AcceptUnix()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	cmd.Process.Kill()
+	proc.Await(cmd.Process.Pid) // nobody has reaped it
+	defer cmd.Wait()
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var genuine error
+	if err := raw.Control(func(fd uintptr) { genuine = Genuine(int(fd), os.Args[0]) }); err != nil || genuine != ErrAbsent {
+		t.Errorf("%v, %v", genuine, err)
 	}
 }
 
