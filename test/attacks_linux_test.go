@@ -561,7 +561,7 @@ func gitAttacks() []attack {
 			commands: []string{bareParts + `printf "ref:%300srefs/heads/x" "" >.git/HEAD`}, act: "git status"},
 		{name: "a git directory beside another, then none", setup: initial + "true", told: true, reported: "is a bare repository itself",
 			commands: []string{bareParts, `printf "ref:%300srefs/heads/x" "" >.git/HEAD`}, act: "git status"},
-		{name: "a clone whose git directory is none any more", setup: "git init -q c && git init -q d", told: true, reported: `w/c", which is not understood`,
+		{name: "a clone whose git directory is none any more", setup: "git init -q c && git init -q d", told: true, reported: `, which is not understood (git: "`,
 			commands: []string{"cd c; " + bareParts + orRoot + "; chmod 600 .git/objects"}, act: "cd c; git status; chmod 700 .git/objects"},
 		{name: "hooks of a repository whose .git is a symlink", told: true, reported: `w/sub", its hooks ["pre-commit"]`, setup: initial + apart + "ln -s ../a/b/c/g sub/.git",
 			commands: []string{"cd a/b/c/g; " + hookIn("hooks")}, act: "cd sub; " + commit},
