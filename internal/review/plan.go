@@ -259,9 +259,9 @@ func (p *planner) makeDirectory(c *Change) {
 	}
 }
 
-// put plans to put a file of the upper layer, or a copy of one whose other names stay, or of an object
-// of git's, which the review needs after an undo, into the workspace, or a directory with the changes in it. If something is there, it goes into a slot, and
-// the two change places.
+// put plans to put a file of the upper layer into the workspace, or a directory with the changes in
+// it. A file whose other names stay is copied, and so is an object of git's: the review needs its own
+// after an undo. If something is there, it goes into a slot, and the two change places.
 func (p *planner) put(changes []Change) error {
 	c, sum := &changes[0], sumOf(changes, func(c *Change) *Node { return &c.New }, false)
 	from, copied := c.upper(), c.New.Kind == File && (c.object || !p.ownLinks(&c.New))

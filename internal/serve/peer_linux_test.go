@@ -155,28 +155,36 @@ func TestChallenge(t *testing.T) {
 	}
 }
 
-// A process that has ended, whose number may be anybody's by now, is not served.
-func TestSameOfTheDead(t *testing.T) {
-	t.Parallel()
+// killed is a connection of a client that was killed, and that nobody has reaped before reap.
+func killed(t *testing.T) (own Identity, conn syscall.RawConn, reap func() error) {
+	t.Helper()
 	own, l, path := listen(t)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "SERVE_DIAL="+path)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := l.AcceptUnix()
+	t.Cleanup(func() { cmd.Wait() })
+	accepted, err := l.AcceptUnix()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	t.Cleanup(func() { accepted.Close() })
 	cmd.Process.Kill()
-	cmd.Wait()
-	raw, err := conn.SyscallConn()
-	if err != nil {
+	proc.Await(cmd.Process.Pid)
+	if conn, err = accepted.SyscallConn(); err != nil {
 		t.Fatal(err)
 	}
+	return own, conn, cmd.Wait
+}
+
+// A process that has ended, whose number may be anybody's by now, is not served.
+func TestSameOfTheDead(t *testing.T) {
+	t.Parallel()
+	own, conn, reap := killed(t)
+	reap()
 	var same error
-	if err := raw.Control(func(fd uintptr) { _, same = Look(int(fd), own) }); err != nil || same == nil {
+	if err := conn.Control(func(fd uintptr) { _, same = Look(int(fd), own) }); err != nil || same == nil {
 		t.Errorf("it is served: %v", err)
 	}
 }
@@ -184,26 +192,9 @@ func TestSameOfTheDead(t *testing.T) {
 // A server that is at its end, and whose socket is still there, is absent: it is no other program.
 func TestGenuineOfTheDying(t *testing.T) {
 	t.Parallel()
-	_, l, path := listen(t)
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "SERVE_DIAL="+path)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := l.AcceptUnix()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	cmd.Process.Kill()
-	proc.Await(cmd.Process.Pid) // nobody has reaped it
-	defer cmd.Wait()
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, conn, _ := killed(t)
 	var genuine error
-	if err := raw.Control(func(fd uintptr) { genuine = Genuine(int(fd), os.Args[0]) }); err != nil || genuine != ErrAbsent {
+	if err := conn.Control(func(fd uintptr) { genuine = Genuine(int(fd), os.Args[0]) }); err != nil || genuine != ErrAbsent {
 		t.Errorf("%v, %v", genuine, err)
 	}
 }
