@@ -245,7 +245,7 @@ type SessionOptions = session.Options
 //	type SessionInfo struct {
 //		sessiondir.Info
 //		UID  uint32 `json:"uid"`  // the user of its commands
-//		Size int64  `json:"size"` // bytes on its file system
+//		Size int64  `json:"size"` // bytes on its file system; -1 if unknown
 //	}
 type SessionInfo = session.Info
 

@@ -50,7 +50,7 @@ type Options struct {
 type Info struct {
 	sessiondir.Info
 	UID  uint32 `json:"uid"`  // the user of its commands
-	Size int64  `json:"size"` // bytes on its file system
+	Size int64  `json:"size"` // bytes on its file system; -1 if unknown
 }
 
 // A Process is one of a command, or left by one, in a session with processes.

@@ -119,16 +119,6 @@ func List(base string) ([]Info, error) {
 	return list, nil
 }
 
-// Size is the space of the session on its file system, in bytes. It counts what it can read of
-// files that change meanwhile.
-func (s *Info) Size(ctx context.Context) (int64, error) {
-	size, err := measureTree(ctx, s.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // removed since it was listed
-	}
-	return size, err
-}
-
 // Remove removes the directory of a named session. It returns ErrInUse while a process owns it, and
 // fs.ErrNotExist if there is none.
 func Remove(base, name string) error {

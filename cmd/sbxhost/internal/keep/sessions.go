@@ -103,6 +103,9 @@ func sessionsText(list []listedSession, now time.Time) string {
 
 // size formats a number of bytes in the largest unit in which it is at least 1.
 func size(n int64) string {
+	if n < 0 {
+		return "unknown"
+	}
 	for i, unit := range [...]string{"TiB", "GiB", "MiB", "KiB"} {
 		if one := int64(1) << (10 * (4 - i)); n >= one {
 			return fmt.Sprintf("%.1f %s", float64(n)/float64(one), unit)
