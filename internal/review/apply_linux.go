@@ -115,10 +115,13 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 			return nil, err
 		}
 	}
-	plan, err := NewPlan(set.Changes, chosen, os.Geteuid() == 0, func(at Place) (Node, error) {
-		return r.tree(at).Look(string(at.Path))
-	})
-	if err != nil {
+	plan := func(fill fill) ([]Step, error) {
+		return NewPlan(set.Changes, chosen, os.Geteuid() == 0, func(at Place) (Node, error) {
+			return r.tree(at).Look(string(at.Path))
+		}, fill)
+	}
+	// What cannot be planned does not cost the undo of the last apply.
+	if _, err := plan(func(string, *Change) (uint64, error) { return 0, nil }); err != nil {
 		return nil, err
 	}
 	if err := r.forget(ctx); err != nil {
@@ -268,7 +271,7 @@ func (t *tree) whileWritable(p string, do func(fd int) error) error {
 }
 
 // carryOut makes new files, writes the journal, and executes the steps.
-func (r *Review) carryOut(ctx context.Context, plan *Plan, out *Outcome, whole bool) error {
+func (r *Review) carryOut(ctx context.Context, plan func(fill) ([]Step, error), out *Outcome, whole bool) error {
 	if err := r.openSlots(); err != nil {
 		return err
 	}
@@ -276,16 +279,17 @@ func (r *Review) carryOut(ctx context.Context, plan *Plan, out *Outcome, whole b
 	if err != nil {
 		return err
 	}
-	j := &journal{Complete: whole, Known: len(known), Steps: plan.Steps}
-	if err = r.makeAll(ctx, plan); err == nil {
+	j := &journal{Complete: whole, Known: len(known)}
+	j.Steps, err = plan(func(slot string, c *Change) (uint64, error) { return r.fill(ctx, slot, c) })
+	if err == nil {
 		err = r.store.sync(r.dir, journalFile, j)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w: %w", ErrBlocked, err), sessiondir.RemoveTree(context.WithoutCancel(ctx), r.dir, slotsDir))
 	}
-	for i := range plan.Steps {
+	for i := range j.Steps {
 		if err = ctx.Err(); err == nil {
-			err = r.do(&plan.Steps[i])
+			err = r.do(&j.Steps[i])
 		}
 		if err != nil {
 			break

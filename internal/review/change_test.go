@@ -274,13 +274,14 @@ func TestPlan(t *testing.T) {
 		for i, c := range changes {
 			which[i] = chosen(c)
 		}
-		p, err := NewPlan(changes, which, false, func(at Place) (Node, error) { return Node{Kind: Directory, Mode: 0o755}, nil })
+		steps, err := NewPlan(changes, which, false, func(at Place) (Node, error) { return Node{Kind: Directory, Mode: 0o755}, nil },
+			func(string, *Change) (uint64, error) { return 1, nil })
 		if err != nil {
 			return "", err
 		}
 		var b strings.Builder
 		side := []string{"upper", "host", "slot"}
-		for _, s := range p.Steps {
+		for _, s := range steps {
 			fmt.Fprintf(&b, "%s %s:%s %s:%s\n", s.Do, side[s.From.Side], s.From.Path, side[s.To.Side], s.To.Path)
 		}
 		return b.String(), nil

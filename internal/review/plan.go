@@ -78,31 +78,18 @@ type Step struct {
 	oldSum uint64 // the exact [tree.sum] of a directory that is moved from the workspace
 }
 
-// A Make fills a slot before the first step: with a new directory, or a copy of a file of the upper
-// layer.
-type Make struct {
-	Slot  string
-	Mode  uint32
-	Gid   uint32
-	Like  Place // the file or directory of the upper layer whose attributes it gets
-	Copy  bool  // it is a file, and gets the contents too; otherwise a directory
-	Size  int64 // of a file, as MTime
-	MTime int64
-}
-
-// A Plan is how to apply changes.
-type Plan struct {
-	Makes []Make
-	Steps []Step
-}
-
 // ErrPart is wrapped by the error for a part of a change that cannot be applied alone.
 var ErrPart = errors.New("cannot be applied in part")
 
+// A fill makes in a slot a copy of a change's new file, or a directory like its new one, which its
+// owner can write to, and returns the inode.
+type fill func(slot string, c *Change) (ino uint64, err error)
+
 // NewPlan plans the chosen changes. privileged is for a user that needs no permission to write to a
-// directory. lookup describes a directory on a side; it is called for those above changes.
-func NewPlan(changes []Change, chosen []bool, privileged bool, lookup func(Place) (Node, error)) (*Plan, error) {
-	p := &planner{changes: changes, chosen: chosen, privileged: privileged, lookup: lookup, links: map[[2]uint64]uint64{}, opened: map[Place]Node{}, madeDirs: map[Place]bool{}}
+// directory. lookup describes a directory on a side; it is called for those above changes. fill is
+// called before any step.
+func NewPlan(changes []Change, chosen []bool, privileged bool, lookup func(Place) (Node, error), fill fill) ([]Step, error) {
+	p := &planner{changes: changes, chosen: chosen, privileged: privileged, lookup: lookup, fill: fill, links: map[[2]uint64]uint64{}, opened: map[Place]Node{}, madeDirs: map[Place]bool{}}
 	for i, c := range changes {
 		if chosen[i] && c.New.Kind == File && c.New.Links > 1 {
 			p.links[[2]uint64{c.New.Dev, c.New.Ino}]++
@@ -115,7 +102,7 @@ func NewPlan(changes []Change, chosen []bool, privileged bool, lookup func(Place
 		}
 	}
 	slices.Reverse(p.steps[closing]) // a directory's contents before it
-	return &Plan{p.makes, slices.Concat(p.steps[:]...)}, nil
+	return slices.Concat(p.steps[:]...), nil
 }
 
 type planner struct {
@@ -123,11 +110,11 @@ type planner struct {
 	chosen     []bool
 	privileged bool
 	lookup     func(Place) (Node, error)
+	fill       fill
 	links      map[[2]uint64]uint64 // how many names of an upper file are chosen
 	opened     map[Place]Node       // directories without write permission
 	madeDirs   map[Place]bool       // directories of the workspace that the plan makes
 
-	makes []Make
 	steps [phases][]Step
 	slots int
 }
@@ -200,8 +187,7 @@ func (p *planner) change(i int) (int, error) {
 	case c.New.Kind == Directory && c.Op == Modified:
 		return 0, fmt.Errorf("%q: a %s becomes a directory: %w", c.Path, c.Old.Kind, ErrPart)
 	case c.New.Kind == Directory:
-		p.makeDirectory(c)
-		return i + 1, nil
+		return i + 1, p.makeDirectory(c)
 	}
 	return i + 1, p.put(p.changes[i : i+1])
 }
@@ -249,14 +235,15 @@ func (p *planner) takesAway(c *Change) {
 }
 
 // makeDirectory plans a new directory that cannot be moved as a whole.
-func (p *planner) makeDirectory(c *Change) {
+func (p *planner) makeDirectory(c *Change) error {
 	p.madeDirs[c.host()] = true
-	slot, mode := p.slot(), c.New.Mode|0o700
-	p.makes = append(p.makes, Make{Slot: string(slot.Path), Mode: mode, Gid: c.New.Gid, Like: c.upper()})
-	p.add(making, Step{Do: "move", From: slot, To: c.host(), Sum: c.New.sum(".", false), Object: c.object})
-	if c.New.Mode != mode {
-		p.add(closing, Step{Do: "mode", To: c.host(), Was: mode, Mode: c.New.Mode, Object: c.object})
+	slot := p.slot()
+	ino, err := p.fill(string(slot.Path), c)
+	p.add(making, Step{Do: "move", From: slot, To: c.host(), Ino: ino, Sum: c.New.sum(".", false), Object: c.object})
+	if mode := c.New.Mode | 0o700; c.New.Mode != mode {
+		p.add(closing, Step{Do: "mode", To: c.host(), Ino: ino, Was: mode, Mode: c.New.Mode, Object: c.object})
 	}
+	return err
 }
 
 // put plans to put a file of the upper layer into the workspace, or a directory with the changes in
@@ -264,24 +251,27 @@ func (p *planner) makeDirectory(c *Change) {
 // after an undo. If something is there, it goes into a slot, and the two change places.
 func (p *planner) put(changes []Change) error {
 	c, sum := &changes[0], sumOf(changes, func(c *Change) *Node { return &c.New }, false)
-	from, copied := c.upper(), c.New.Kind == File && (c.object || !p.ownLinks(&c.New))
+	from, ino, copied, err := c.upper(), c.New.Ino, c.New.Kind == File && (c.object || !p.ownLinks(&c.New)), error(nil)
 	if copied {
 		from = p.slot()
-		p.makes = append(p.makes, Make{Slot: string(from.Path), Mode: c.New.Mode, Gid: c.New.Gid, Size: c.New.Size, MTime: c.New.MTime, Like: c.upper(), Copy: true})
-	} else if err := p.access(from); err != nil {
+		ino, err = p.fill(string(from.Path), c)
+	} else {
+		err = p.access(from)
+	}
+	if err != nil {
 		return err
 	}
 	if c.Old.Kind == Absent {
-		p.add(c.phase(), Step{Do: "move", From: from, To: c.host(), Ino: c.New.Ino, Sum: sum, Object: c.object})
+		p.add(c.phase(), Step{Do: "move", From: from, To: c.host(), Ino: ino, Sum: sum, Object: c.object})
 		return nil
 	}
 	p.takesAway(c)
 	slot := from
 	if !copied {
 		slot = p.slot()
-		p.add(c.phase(), Step{Do: "move", From: from, To: slot, Ino: c.New.Ino})
+		p.add(c.phase(), Step{Do: "move", From: from, To: slot, Ino: ino})
 	}
-	p.add(c.phase(), replaces(Step{Do: "swap", From: slot, To: c.host(), Ino: c.New.Ino, Sum: sum}, changes))
+	p.add(c.phase(), replaces(Step{Do: "swap", From: slot, To: c.host(), Ino: ino, Sum: sum}, changes))
 	return nil
 }
 

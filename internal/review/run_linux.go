@@ -35,62 +35,37 @@ func (r *Review) tree(at Place) *tree {
 	return r.trees[at.Layer].lower
 }
 
-// makeAll fills the slots before the first step, and sets their inodes in the steps.
-func (r *Review) makeAll(ctx context.Context, plan *Plan) error {
-	inodes := map[string]uint64{}
-	for i := range plan.Makes {
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
-		m := &plan.Makes[i]
-		if err := r.make(m); err != nil {
-			return err
-		}
-		n, err := r.slots.Look(m.Slot)
-		if err != nil {
-			return err
-		}
-		inodes[m.Slot] = n.Ino
-	}
-	made := map[Place]uint64{}
-	for i := range plan.Steps {
-		s := &plan.Steps[i]
-		if ino, ok := inodes[string(s.From.Path)]; ok && s.From.Side == Slot && s.Do != "mode" {
-			s.Ino = ino
-			made[s.To] = ino
-		} else if s.Do == "mode" && s.Ino == 0 {
-			s.Ino = made[s.To]
-		}
-	}
-	return nil
-}
-
-func (r *Review) make(m *Make) (err error) {
-	if m.Copy {
-		err = r.slots.copyFile(m.Slot, r.tree(m.Like), string(m.Like.Path), m.Size, 0o600)
-	} else {
-		err = r.slots.error("mkdir", m.Slot, unix.Mkdirat(r.slots.root, m.Slot, 0o700))
+// fill makes a copy of a file of the upper layer, or a directory like one there; see the type.
+func (r *Review) fill(ctx context.Context, slot string, c *Change) (uint64, error) {
+	of, mode, err := r.trees[c.Layer].upper, c.New.Mode, context.Cause(ctx)
+	switch {
+	case err != nil:
+		return 0, err
+	case c.New.Kind == Directory:
+		mode |= 0o700
+		err = r.slots.error("mkdir", slot, unix.Mkdirat(r.slots.root, slot, 0o700))
+	default:
+		err = r.slots.copyFile(slot, of, c.Path, c.New.Size, 0o600)
 	}
 	if err == nil {
-		err = r.settle(m)
+		err = r.slots.copyAttributes(slot, of, c.Path)
 	}
-	if err == nil && m.Copy {
-		times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(m.MTime)}
-		err = r.slots.error("utimensat", m.Slot, unix.UtimesNanoAt(r.slots.root, m.Slot, times, unix.AT_SYMLINK_NOFOLLOW))
+	if err != nil {
+		return 0, err
 	}
-	return err
-}
-
-// settle sets the attributes, the group and the permissions of a new file.
-func (r *Review) settle(m *Make) error {
-	if err := r.slots.copyAttributes(m.Slot, r.tree(m.Like), string(m.Like.Path)); err != nil {
-		return err
+	if err := unix.Fchownat(r.slots.root, slot, -1, int(c.New.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil && mode&0o2000 != 0 { // the bit must not be for another group
+		return 0, r.slots.error("chown", slot, err)
 	}
-	err := unix.Fchownat(r.slots.root, m.Slot, -1, int(m.Gid), unix.AT_SYMLINK_NOFOLLOW)
-	if err != nil && m.Mode&0o2000 != 0 { // the bit must not be for another group
-		return r.slots.error("chown", m.Slot, err)
+	err = r.slots.chmod(slot, mode)
+	if err == nil && c.New.Kind != Directory {
+		times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(c.New.MTime)}
+		err = r.slots.error("utimensat", slot, unix.UtimesNanoAt(r.slots.root, slot, times, unix.AT_SYMLINK_NOFOLLOW))
 	}
-	return r.slots.chmod(m.Slot, m.Mode)
+	if err != nil {
+		return 0, err
+	}
+	n, err := r.slots.Look(slot)
+	return n.Ino, err
 }
 
 // copyAttributes copies the extended attributes and access control lists from p of another tree.
