@@ -74,9 +74,9 @@ func (w *workspace) begin() {
 	w.Helper()
 	use, err := w.shelf.Join(context.Background(), "r", "s", "")
 	w.check(err)
-	w.upper = filepath.Join(use.Dir, "kept", "upper")
+	w.upper = filepath.Join(use.Dir(), "kept", "upper")
 	w.check(os.MkdirAll(w.upper, 0o755))
-	w.check(use.Add(context.Background(), w.root, w.upper, filepath.Join(use.Dir, "lock")))
+	w.check(use.Add(context.Background(), w.root, w.upper, filepath.Join(use.Dir(), "lock")))
 	use.Close()
 }
 

@@ -21,9 +21,9 @@ func (w *workspace) addLayer(source string) (upper string) {
 	use, err := w.shelf.Join(context.Background(), "r", "s", "")
 	w.check(err)
 	defer use.Close()
-	upper = filepath.Join(use.Dir, "kept", filepath.Base(source))
+	upper = filepath.Join(use.Dir(), "kept", filepath.Base(source))
 	w.check(os.MkdirAll(upper, 0o755))
-	w.check(use.Add(context.Background(), source, upper, filepath.Join(use.Dir, "lock")))
+	w.check(use.Add(context.Background(), source, upper, filepath.Join(use.Dir(), "lock")))
 	return upper
 }
 

@@ -18,22 +18,18 @@ func StoreOf(string, string) *Store { return &Store{} }
 // Bases returns the directories of a user's reviews.
 func Bases(string) []string { return nil }
 
-// A Use is a command's use of a review.
-type Use struct{ Name, Dir string }
-
 // A Review is open in this process alone.
 type Review struct {
 	Name      string
 	Recovered []string
 }
 
-func (s *Store) Join(context.Context, string, string, string) (*Use, error) { return nil, errLinux }
-func (s *Store) List() ([]Info, error)                                      { return nil, nil }
-func (s *Store) Open(context.Context, string) (*Review, error)              { return nil, errLinux }
-func (s *Store) Undo(context.Context) (string, []string, error)             { return "", nil, errLinux }
+func (s *Store) Join(context.Context, string, string, string) (*Review, error) { return nil, errLinux }
+func (s *Store) List() ([]Info, error)                                         { return nil, nil }
+func (s *Store) Open(context.Context, string) (*Review, error)                 { return nil, errLinux }
+func (s *Store) Undo(context.Context) (string, []string, error)                { return "", nil, errLinux }
 
-func (u *Use) Add(context.Context, string, string, string, ...string) error { return errLinux }
-func (u *Use) Close()                                                       {}
+func (r *Review) Add(context.Context, string, string, string, ...string) error { return errLinux }
 
 func (r *Review) Sandbox() string                                       { return "" }
 func (r *Review) Dir() string                                           { return "" }

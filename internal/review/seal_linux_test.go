@@ -21,7 +21,7 @@ func TestForgedReview(t *testing.T) {
 	ctx := context.Background()
 	use, err := foreign.Join(ctx, "r", "s", "")
 	w.check(err)
-	w.check(os.Mkdir(filepath.Join(use.Dir, slotsDir), 0o700)) // an unused one goes with its last use
+	w.check(os.Mkdir(filepath.Join(use.Dir(), slotsDir), 0o700)) // an unused one goes with its last use
 	use.Close()
 	refused := func(what string, err error) {
 		t.Helper()
@@ -38,7 +38,7 @@ func TestForgedReview(t *testing.T) {
 	}
 
 	// What cannot be read, or not to its end, keeps nobody waiting.
-	record := filepath.Join(use.Dir, recordFile)
+	record := filepath.Join(use.Dir(), recordFile)
 	for what, err := range map[string]func() error{
 		"a fifo": func() error { return unix.Mkfifo(record, 0o600) },
 		"much":   func() error { return errors.Join(os.WriteFile(record, nil, 0o600), os.Truncate(record, 3<<30)) },
@@ -52,15 +52,15 @@ func TestForgedReview(t *testing.T) {
 	}
 
 	// In a review of the user's own.
-	w.check(os.RemoveAll(use.Dir))
+	w.check(os.RemoveAll(use.Dir()))
 	w.begin()
-	w.check(foreign.write(use.Dir, journalFile, &journal{Steps: []Step{{Do: "move", From: Place{Host, 0, "planted"}, To: Place{Slot, 0, "0"}}}}))
+	w.check(foreign.write(use.Dir(), journalFile, &journal{Steps: []Step{{Do: "move", From: Place{Host, 0, "planted"}, To: Place{Slot, 0, "0"}}}}))
 	_, err = w.shelf.Open(ctx, "r")
 	refused("a journal", err)
-	w.check(os.Remove(filepath.Join(use.Dir, journalFile)))
+	w.check(os.Remove(filepath.Join(use.Dir(), journalFile)))
 
 	// Of another name.
-	w.check(os.Rename(use.Dir, use.Dir+"2"))
+	w.check(os.Rename(use.Dir(), use.Dir()+"2"))
 	_, err = w.shelf.Open(ctx, "r2")
 	refused("renamed", err)
 

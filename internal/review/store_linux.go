@@ -101,37 +101,13 @@ type layerRecord struct {
 	Begun  int64 // the latest change time of source files that commands found
 }
 
-// A Use is the use of a review by the commands of one Host. Until its end nobody else uses the
-// review.
-type Use struct {
-	Name string
-	Dir  string // the directory for an engine's files
-	lock lock
-
-	adding sync.Mutex
-	store  *Store
-}
-
-// Close ends the use. A review in which no engine has stored anything, such as that of a refused
-// command, goes with its last use.
-func (u *Use) Close() {
-	if u.store.unused(u.Dir) {
-		_ = u.store.remove(context.Background(), u.Dir)
-	}
-	u.lock.release()
-}
-
 // unused reports whether no engine has stored anything in a review, and nobody applied it.
-func (s *Store) unused(dir string) bool {
-	var rec record
-	if s.read(dir, recordFile, &rec) != nil {
-		return false
-	}
+func (r *Review) unused() bool {
 	kept := []string{appliedFile, journalFile, slotsDir}
-	for _, l := range rec.Layers {
+	for _, l := range r.rec.Layers {
 		kept = append(kept, string(l.Upper))
 	}
-	return !slices.ContainsFunc(kept, func(name string) bool { return has(dir, name) })
+	return !slices.ContainsFunc(kept, func(name string) bool { return has(r.dir, name) })
 }
 
 // has reports whether a directory has, or may have, something of this name.
@@ -140,66 +116,50 @@ func has(dir, name string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Join begins to use a review. It makes a missing one. The error is a sessiondir.InUseError while
-// somebody else uses the review.
-func (s *Store) Join(ctx context.Context, name, sandbox, reach string) (*Use, error) {
+// Join opens a review for the commands of one Host: until its Close, nobody else uses it. Join makes
+// a missing one. The error is a sessiondir.InUseError while somebody else uses the review.
+func (s *Store) Join(ctx context.Context, name, sandbox, reach string) (*Review, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
 	if err := s.make(); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(s.dir, name)
+	r := &Review{Name: name, store: s, dir: filepath.Join(s.dir, name)}
 	for {
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.Mkdir(r.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		lock, err := lockIn(hostpath.NoWait(), dir)
-		if errors.Is(err, fs.ErrNotExist) {
+		var err error
+		if r.lock, err = lockIn(hostpath.NoWait(), r.dir); errors.Is(err, fs.ErrNotExist) {
 			continue
 		} else if err != nil {
 			return nil, err
 		}
-		if s.unsettled(dir) {
-			err = s.settle(ctx, dir, sandbox, reach)
-		}
-		var rec record
-		if err == nil {
-			err = s.read(dir, recordFile, &rec)
-		}
-		if err == nil && rec.CredentialKey != reach {
-			err = fmt.Errorf("%w: review %q was begun by commands with credentials %q, and these have %q: each could read what the other leaves there", ErrReach, name, rec.CredentialKey, reach)
+		if err = r.settle(ctx, sandbox, reach); err == nil && r.rec.CredentialKey != reach {
+			err = fmt.Errorf("%w: review %q was begun by commands with credentials %q, and these have %q: each could read what the other leaves there", ErrReach, name, r.rec.CredentialKey, reach)
 		}
 		if err != nil {
-			lock.release()
+			r.lock.release()
 			return nil, err
 		}
-		return &Use{Name: name, Dir: dir, lock: lock, store: s}, nil
+		return r, nil
 	}
 }
 
-// unsettled reports whether a review needs settle before it can be used.
-func (s *Store) unsettled(dir string) bool {
-	if !has(dir, recordFile) || !has(dir, appliedFile) {
-		return !has(dir, recordFile) || has(dir, journalFile) || has(dir, slotsDir)
-	}
-	var j journal
-	return s.read(dir, appliedFile, &j) != nil || j.Complete
-}
-
-// settle prepares a review for use. The caller holds its lock.
-func (s *Store) settle(ctx context.Context, dir, sandbox, reach string) error {
-	var rec record
-	err := s.read(dir, recordFile, &rec)
+// settle prepares a review for use, by a process that has its lock.
+func (r *Review) settle(ctx context.Context, sandbox, reach string) error {
+	err := r.store.read(r.dir, recordFile, &r.rec)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := onlyLocked(dir); err != nil {
+		if err := onlyLocked(r.dir); err != nil {
 			return err
 		}
-		return s.write(dir, recordFile, &record{Sandbox: sandbox, CredentialKey: reach, Created: time.Now()})
+		r.rec = record{Sandbox: sandbox, CredentialKey: reach, Created: time.Now()}
+		return r.store.write(r.dir, recordFile, &r.rec)
 	} else if err != nil {
 		return err
 	}
-	_, err = (&Review{store: s, dir: dir, rec: rec}).recover(ctx)
+	_, err = r.recover(ctx)
 	return err
 }
 
@@ -217,24 +177,20 @@ func onlyLocked(dir string) error {
 // Add says that commands are about to see the overlay of a source, with the upper directory upper,
 // whose mounter holds an exclusive lock on lock. It copies the indexes in gitDirs that lie in the
 // source.
-func (u *Use) Add(ctx context.Context, source, upper, lock string, gitDirs ...string) error {
-	u.adding.Lock()
-	defer u.adding.Unlock()
-	var rec record
-	if err := u.store.read(u.Dir, recordFile, &rec); err != nil {
-		return err
-	}
-	if slices.ContainsFunc(rec.Layers, func(l layerRecord) bool { return string(l.Source) == source }) {
+func (r *Review) Add(ctx context.Context, source, upper, lock string, gitDirs ...string) error {
+	r.adding.Lock()
+	defer r.adding.Unlock()
+	if slices.ContainsFunc(r.rec.Layers, func(l layerRecord) bool { return string(l.Source) == source }) {
 		return nil
 	}
 	var at, here unix.Stat_t
-	if err := errors.Join(unix.Lstat(source, &at), unix.Lstat(u.Dir, &here)); err != nil {
+	if err := errors.Join(unix.Lstat(source, &at), unix.Lstat(r.dir, &here)); err != nil {
 		return err
 	}
 	if at.Dev != here.Dev {
-		return fmt.Errorf("%w: %q lies on another file system than the review in %q", ErrPlace, source, u.Dir)
+		return fmt.Errorf("%w: %q lies on another file system than the review in %q", ErrPlace, source, r.dir)
 	}
-	begun, err := tick(ctx, u.Dir)
+	begun, err := tick(ctx, r.dir)
 	if err != nil {
 		return err
 	}
@@ -245,14 +201,18 @@ func (u *Use) Add(ctx context.Context, source, upper, lock string, gitDirs ...st
 	defer lower.close()
 	for _, dir := range gitDirs {
 		if paths.Inside(source, dir) {
-			if err := lower.copyIndex(u.Dir, len(rec.Layers), strings.TrimPrefix(dir+"/index", source+"/"), begun); err != nil {
+			if err := lower.copyIndex(r.dir, len(r.rec.Layers), strings.TrimPrefix(dir+"/index", source+"/"), begun); err != nil {
 				return err
 			}
 		}
 	}
-	relative := func(p string) name { return name(strings.TrimPrefix(p, u.Dir+"/")) }
-	rec.Layers = append(rec.Layers, layerRecord{Source: name(source), Upper: relative(upper), Lock: relative(lock), Begun: begun})
-	return u.store.write(u.Dir, recordFile, rec)
+	relative := func(p string) name { return name(strings.TrimPrefix(p, r.dir+"/")) }
+	rec := r.rec
+	rec.Layers = append(slices.Clip(rec.Layers), layerRecord{Source: name(source), Upper: relative(upper), Lock: relative(lock), Begun: begun})
+	if err = r.store.write(r.dir, recordFile, &rec); err == nil {
+		r.rec = rec
+	}
+	return err
 }
 
 // tick returns the file system's current time, after the next tick has begun: later changes differ
@@ -331,6 +291,8 @@ type Review struct {
 	// Recovered describes what was done about an interrupted apply.
 	Recovered []string
 
+	adding sync.Mutex // guards rec.Layers while commands use the review
+
 	trees []pair    // opened, by layer
 	slots *tree     // opened by an apply or its undo
 	git   []gitDirs // by layer, from Changes
@@ -375,7 +337,7 @@ func (s *Store) open(ctx context.Context, name, base string) (*Review, error) {
 		r.Recovered, err = r.recover(ctx)
 	}
 	if err != nil {
-		r.Close()
+		lock.release()
 		return nil, err
 	}
 	return r, nil
@@ -407,9 +369,13 @@ func (r *Review) Sources() (list []string) {
 	return list
 }
 
-// Close releases the review for others.
+// Close releases the review for others. A review in which no engine has stored anything, such as
+// that of a refused command, goes then.
 func (r *Review) Close() {
 	r.closeTrees()
+	if r.dir != "" && r.unused() {
+		_ = r.store.remove(context.Background(), r.dir)
+	}
 	r.lock.release()
 }
 
@@ -442,7 +408,9 @@ func (r *Review) openTrees() error {
 // Discard removes the review with all its contents.
 func (r *Review) Discard(ctx context.Context) error {
 	r.closeTrees()
-	return r.store.remove(ctx, r.dir)
+	dir := r.dir
+	r.dir = "" // somebody else can begin a review of that name
+	return r.store.remove(ctx, dir)
 }
 
 func (s *Store) remove(ctx context.Context, dir string) error {

@@ -194,12 +194,12 @@ func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, unco
 			request.SessionHome = state.Home // with an unnamed session it is the caller's
 		}
 		request.Session.Processes = def.Session.Processes
-		var reviewed *review.Use
+		var reviewed *review.Review
 		if def.Review != "" && def.Review != view.NewReview { // NewReview is for plans
 			if reviewed, err = p.joinReview(ctx, name, &def); err != nil {
 				return nil, &Error{Sandbox: name, Err: err}
 			}
-			request.Session.Dir, request.Session.ID = reviewed.Dir, session.ID(reviewed.Dir)
+			request.Session.Dir, request.Session.ID = reviewed.Dir(), session.ID(reviewed.Dir())
 		}
 		SetStage(ctx, "the workspace was searched")
 		request.OnDemand = state.Dir == "" && !write

@@ -24,7 +24,7 @@ import (
 // reviewsInUse are the reviews that commands of a Host use, or have used.
 type reviewsInUse struct {
 	mu   sync.Mutex
-	uses map[string]*review.Use
+	uses map[string]*review.Review
 }
 
 func (r *reviewsInUse) close() {
@@ -41,7 +41,7 @@ func (r *reviewsInUse) close() {
 const reviewPatience = 3 * time.Second
 
 // joinReview begins to use a definition's review, until the Host closes, or opens it.
-func (p *Pool) joinReview(ctx context.Context, name string, def *view.Definition) (*review.Use, error) {
+func (p *Pool) joinReview(ctx context.Context, name string, def *view.Definition) (*review.Review, error) {
 	if o := p.Machine.Owner; o != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "review", Hint: "run as that user",
 			Message: fmt.Sprintf("commands run as the workspace's owner, user %d, and only the caller's own commands can have a review", o.User.UID)}
@@ -77,7 +77,7 @@ func reviewHint(err error) string {
 }
 
 // addLayers records the sources of a review's overlays before commands see them.
-func addLayers(ctx context.Context, use *review.Use, out *facts.Resolved) error {
+func addLayers(ctx context.Context, use *review.Review, out *facts.Resolved) error {
 	gitDirs := slices.Collect(maps.Keys(out.WorkTrees))
 	for _, source := range layers(&out.Spec) {
 		upper, lock := shared.KeptOverlay(&out.Spec.Session, uint32(os.Geteuid()), source)
