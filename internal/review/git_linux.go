@@ -15,8 +15,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sbxhost/sbxhost/internal/gitindex"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
@@ -27,12 +25,10 @@ const maxGitFiles = 256 << 20
 
 var errLarge = fmt.Errorf("a file of git that is too large to read: at most %d MiB, with others", maxGitFiles>>20)
 
-// indexPrefix begins the names of copies of git's indexes from the beginning of the review.
-const indexPrefix = "index-"
-
+// indexCopy is the name of a copy of an index of git from the beginning of the review.
 func indexCopy(layer int, p string) string {
 	sum := sha256.Sum256([]byte(p))
-	return fmt.Sprintf("%s%d-%s", indexPrefix, layer, hex.EncodeToString(sum[:8]))
+	return fmt.Sprintf("index-%d-%s", layer, hex.EncodeToString(sum[:8]))
 }
 
 // settle adds what a person should know of a change at a path of the host.
@@ -437,29 +433,12 @@ func hashSize(index string, trees ...*tree) (size int) {
 	return cmp.Or(size, gitindex.HashSize(""))
 }
 
-// copyIndex copies an index of git into the review's directory when the review begins. An index
-// that has changed since, or cannot be read, is an ordinary file.
-func (t *tree) copyIndex(dir string, layer int, p string, begun int64) error {
-	from, err := t.file(p)
+// copyIndex copies an index of git into the review's directory before commands see it. One that
+// cannot be read is an ordinary file.
+func (t *tree) copyIndex(dir string, layer int, p string) error {
+	b, err := t.read(p)
 	if err != nil {
 		return nil
 	}
-	defer from.Close()
-	changed := func() bool {
-		var st unix.Stat_t
-		return unix.Fstat(int(from.Fd()), &st) != nil || st.Ctim.Nano() > begun || st.Size > maxGitFiles
-	}
-	at := filepath.Join(dir, indexCopy(layer, p))
-	if _, err := os.Lstat(at); err == nil || changed() {
-		return nil
-	}
-	to, err := os.CreateTemp(dir, "new-")
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(to, from)
-	if err = errors.Join(err, to.Close()); err == nil && !changed() {
-		return os.Rename(to.Name(), at)
-	}
-	return errors.Join(err, os.Remove(to.Name()))
+	return writeFile(dir, indexCopy(layer, p), b, false, os.Rename)
 }

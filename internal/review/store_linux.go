@@ -201,7 +201,7 @@ func (r *Review) Add(ctx context.Context, source, upper, lock string, gitDirs ..
 	defer lower.close()
 	for _, dir := range gitDirs {
 		if paths.Inside(source, dir) {
-			if err := lower.copyIndex(r.dir, len(r.rec.Layers), strings.TrimPrefix(dir+"/index", source+"/"), begun); err != nil {
+			if err := lower.copyIndex(r.dir, len(r.rec.Layers), strings.TrimPrefix(dir+"/index", source+"/")); err != nil {
 				return err
 			}
 		}
