@@ -288,26 +288,29 @@ type (
 	// ReviewChange is one path at which a review differs from the workspace.
 	//
 	//	type ReviewChange struct {
-	//		Layer int    // index of its tree
-	//		Path  string // relative to that tree
-	//		Op    Op
-	//		Old   Node // the host's; Absent for an added path
-	//		New   Node // the review's; Absent for a deleted path
+	//		Layer int    `json:"-"`    // index of its tree
+	//		Path  string `json:"-"`    // relative to that tree
+	//		Shown string `json:"path"` // relative to the workspace, or absolute
+	//		Op    Op     `json:"op"`
+	//		Old   Node   `json:"old"` // the host's; Absent for an added path
+	//		New   Node   `json:"new"` // the review's; Absent for a deleted path
 	//		// Refused says why the change can never be applied: "a socket". A person can leave it out.
-	//		Refused string
+	//		Refused string `json:"refused"`
 	//		// Conflict says what the host did to the path since the review began.
-	//		Conflict string
-	//		// Note is what a person should know about the change.
-	//		Note string
+	//		Conflict string `json:"conflict"`
 	//		// Attributes names the extended attributes and access control lists in which New and Old
 	//		// differ. An apply writes them with the file or directory, but not with a change of Mode.
-	//		Attributes string
+	//		Attributes string `json:"attributes"`
 	//		// Uncompared says that nobody knows whether the contents are modified; see maxCompared.
-	//		Uncompared bool
-	//
+	//		Uncompared bool `json:"uncompared,omitempty"`
+	//		// Note is what a person should know about the change.
+	//		Note string `json:"note"`
 	//	}
-	//	func (c *ReviewChange) Line(shown string) string
+	//	func (c *ReviewChange) Text() string
+	//	func (c *ReviewChange) Line() string
 	//	func (c ReviewChange) MarshalJSON() ([]byte, error)
+	//	func (c *ReviewChange) IsIn(paths []string) bool
+	//	func (c *ReviewChange) Concerns(paths []string) bool
 	ReviewChange = review.Change
 	// ReviewNode describes the file at a path, in the workspace or in the review.
 	//
@@ -324,37 +327,16 @@ type (
 	//		Target string // of a symlink
 	//		Opaque bool   // a directory of an upper layer that hides the lower one
 	//	}
+	//	func (n ReviewNode) MarshalJSON() ([]byte, error)
 	ReviewNode = review.Node
 	// ReviewSet is the content of a review.
 	//
 	//	type ReviewSet struct {
-	//		Changes []Change
-	//		Digest  string
+	//		Digest  string   `json:"digest"`
+	//		Changes []Change `json:"changes"`
 	//	}
-	//	func (s *ReviewSet) As(changes []Change, only []string) []Shown
-	//	func (s *ReviewSet) MarshalJSON() ([]byte, error)
-	//	func (s *ReviewSet) Shown(c *Change) string
 	//	func (s *ReviewSet) Visible() (seen *Set, unseen int)
-	//	func (s *ReviewSet) Selects(paths []string, c *Change) bool
-	//	func (s *ReviewSet) Concerns(paths []string, c *Change) bool
 	ReviewSet = review.Set
-	// ShownChange is a change in the JSON of a ReviewSet.
-	//
-	//	type ShownChange struct {
-	//		Path     string `json:"path"`                  // relative to the workspace, or absolute
-	//		Quoted   string `json:"path_quoted,omitempty"` // a path that is not text, quoted as in Go
-	//		Op       string `json:"op"`                    // "added", "modified", "deleted" or "mode"
-	//		Old      *side  `json:"old"`                   // null if the workspace has nothing
-	//		New      *side  `json:"new"`                   // null if the review has nothing
-	//		Refused  string `json:"refused"`               // why it cannot be applied; may be empty
-	//		Conflict string `json:"conflict"`              // what happened to it in the workspace since; may be empty
-	//		// Attributes are extended attributes and access control lists that the workspace lacks; may be
-	//		// empty.
-	//		Attributes string `json:"attributes"`
-	//		Uncompared bool   `json:"uncompared,omitempty"` // the contents may be equal
-	//		Note       string `json:"note"`                 // what a person should know; may be empty
-	//	}
-	ShownChange = review.Shown
 	// ReviewChoice chooses what to apply of a review.
 	//
 	//	type ReviewChoice struct {

@@ -65,7 +65,7 @@ func TestReview(t *testing.T) {
 	must(t, err)
 	set, err := r.Changes(t.Context())
 	must(t, err)
-	if len(set.Changes) != 1 || set.Shown(&set.Changes[0]) != "made" {
+	if len(set.Changes) != 1 || set.Changes[0].Shown != "made" {
 		t.Errorf("%+v", set.Changes)
 	}
 	out, err := r.Apply(t.Context(), set, host.ReviewChoice{Digest: set.Digest})
@@ -197,10 +197,10 @@ func TestReviewOfWhatLinksLeadTo(t *testing.T) {
 			refused, noted := "", ""
 			for i := range set.Changes {
 				switch c := &set.Changes[i]; {
-				case c.Refused != "" && (refused == "" || set.Shown(c) == tt.refused):
-					refused = set.Shown(c)
-				case c.Note != "" && (noted == "" || set.Shown(c) == tt.noted):
-					noted = set.Shown(c)
+				case c.Refused != "" && (refused == "" || c.Shown == tt.refused):
+					refused = c.Shown
+				case c.Note != "" && (noted == "" || c.Shown == tt.noted):
+					noted = c.Shown
 				}
 			}
 			if refused != tt.refused || noted != tt.noted {

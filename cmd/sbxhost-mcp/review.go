@@ -11,7 +11,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 type reviewArguments struct {
@@ -53,31 +52,25 @@ const maxLines = 200
 func changesIn(name string, set *host.ReviewSet, only []string) *changes {
 	c := &changes{Review: name, Digest: set.Digest}
 	seen, unseen := set.Visible()
-	c.Lines, c.More = lines(seen, seen.Changes, only)
+	c.Lines, c.More = lines(seen.Changes, only)
 	if unseen > 0 {
 		c.Lines = append(c.Lines, fmt.Sprintf("and %d at paths that the sandbox hides: they are not shown, nor in the diff", unseen))
 	}
 	return c
 }
 
-func lines(set *host.ReviewSet, changes []host.ReviewChange, only []string) (list []string, more int) {
+func lines(changes []host.ReviewChange, only []string) (list []string, more int) {
 	list = []string{}
 	for i := range changes {
 		one := &changes[i]
 		switch {
-		case !set.Concerns(only, one):
+		case !one.Concerns(only):
 			continue
 		case len(list) == maxLines:
 			more++
 			continue
 		}
-		line := one.Line(hostpath.Shown(set.Shown(one)))
-		for _, why := range [...][2]string{{"refused: ", one.Refused}, {"conflict: ", one.Conflict}, {"", one.Note}} {
-			if why[1] != "" {
-				line += "; " + why[0] + hostpath.Line(why[1])
-			}
-		}
-		list = append(list, line)
+		list = append(list, one.Text())
 	}
 	return list, more
 }
@@ -141,22 +134,15 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 	if in.Action == "apply" {
 		for _, p := range in.Paths {
 			// An agent must not find out either whether a hidden path exists.
-			if !slices.ContainsFunc(seen.Changes, func(c host.ReviewChange) bool { return seen.Selects([]string{p}, &c) }) {
+			if !slices.ContainsFunc(seen.Changes, func(c host.ReviewChange) bool { return c.IsIn([]string{p}) }) {
 				return nil, nil, fmt.Errorf("paths: the diff has nothing at %q", p)
 			}
 		}
-		if _, more := lines(seen, seen.Changes, in.Paths); more > 0 {
+		visible, more := lines(seen.Changes, in.Paths)
+		if more > 0 {
 			return nil, nil, fmt.Errorf("paths: diff lists %d changes at most, and there are %d more: name paths with fewer, look at their diff, and apply them", maxLines, more)
 		}
-		within := func(set *host.ReviewSet) (n int) {
-			for i := range set.Changes {
-				if set.Concerns(in.Paths, &set.Changes[i]) {
-					n++
-				}
-			}
-			return n
-		}
-		if within(set) > within(seen) {
+		if all, more := lines(set.Changes, in.Paths); len(all)+more > len(visible) {
 			return nil, nil, errors.New("paths: some changes are at paths that the sandbox hides, and are no agent's to apply: name others")
 		}
 		done, err := r.Apply(ctx, set, host.ReviewChoice{Digest: in.Digest, Paths: in.Paths})
@@ -171,7 +157,7 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 	var left []host.ReviewChange
 	out.Diff, left, err = diff(ctx, r, seen, in.Paths)
 	var more int
-	if out.Omitted, more = lines(seen, left, nil); more > 0 {
+	if out.Omitted, more = lines(left, nil); more > 0 {
 		out.Omitted = append(out.Omitted, fmt.Sprintf("and %d more", more))
 	}
 	return nil, out, err

@@ -33,9 +33,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := &Set{shown: r.shown, hidden: func(c *Change) bool {
-		return rules.Hidden != nil && rules.Hidden(path.Join(string(r.rec.Layers[c.Layer].Source), c.Path))
-	}}
+	set := &Set{Changes: []Change{}}
 	r.git = make([]gitDirs, len(r.trees))
 	var used usage
 	for i, l := range r.rec.Layers {
@@ -65,7 +63,10 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 			return nil, err
 		}
 		for j := range changes {
-			rules.settle(&changes[j], path.Join(p.source, changes[j].Path))
+			c := &changes[j]
+			full := path.Join(p.source, c.Path)
+			c.Shown, c.hidden = r.shown(i, c.Path), rules.Hidden != nil && rules.Hidden(full)
+			rules.settle(c, full)
 		}
 		if changes, err = r.ofGit(c, changes, &rules); err != nil {
 			return nil, err
@@ -91,7 +92,7 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 	if err != nil {
 		return nil, err
 	}
-	out := &Outcome{Complete: whole}
+	out := &Outcome{Applied: []Change{}, Complete: whole}
 	part := r.part(set, chosen)
 	for i, c := range set.Changes {
 		if chosen[i] && c.Refused == "" {
@@ -101,7 +102,7 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 		case !chosen[i]:
 		case c.Refused != "":
 			out.Refused = append(out.Refused, c)
-		case c.Conflict != "" && !listed(choice.Theirs, set.Shown(&c)):
+		case c.Conflict != "" && !listed(choice.Theirs, c.Shown):
 			out.Conflicts = append(out.Conflicts, c)
 		default:
 			out.Applied = append(out.Applied, c)

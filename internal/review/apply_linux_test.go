@@ -345,7 +345,7 @@ func TestModeOfHardLink(t *testing.T) {
 	w.check(os.Chmod(filepath.Join(w.upper, "f"), 0o777))
 	out, err := w.apply(Choice{})
 	w.check(err)
-	if got := out.Applied[0].Line("f"); got != "modified f (mode 0644 -> 0777)" {
+	if got := out.Applied[0].Line(); got != "modified f (mode 0644 -> 0777)" {
 		t.Error(got)
 	}
 	for p, mode := range map[string]os.FileMode{store: 0o644, w.root + "/f": 0o777} {

@@ -86,23 +86,25 @@ func (o Op) String() string { return [...]string{"added", "modified", "deleted",
 
 // A Change is one path at which a review differs from the workspace.
 type Change struct {
-	Layer int    // index of its tree
-	Path  string // relative to that tree
-	Op    Op
-	Old   Node // the host's; Absent for an added path
-	New   Node // the review's; Absent for a deleted path
+	Layer int    `json:"-"`    // index of its tree
+	Path  string `json:"-"`    // relative to that tree
+	Shown string `json:"path"` // relative to the workspace, or absolute
+	Op    Op     `json:"op"`
+	Old   Node   `json:"old"` // the host's; Absent for an added path
+	New   Node   `json:"new"` // the review's; Absent for a deleted path
 	// Refused says why the change can never be applied: "a socket". A person can leave it out.
-	Refused string
+	Refused string `json:"refused"`
 	// Conflict says what the host did to the path since the review began.
-	Conflict string
-	// Note is what a person should know about the change.
-	Note string
+	Conflict string `json:"conflict"`
 	// Attributes names the extended attributes and access control lists in which New and Old
 	// differ. An apply writes them with the file or directory, but not with a change of Mode.
-	Attributes string
+	Attributes string `json:"attributes"`
 	// Uncompared says that nobody knows whether the contents are modified; see maxCompared.
-	Uncompared bool
+	Uncompared bool `json:"uncompared,omitempty"`
+	// Note is what a person should know about the change.
+	Note string `json:"note"`
 
+	hidden bool // commands cannot see it
 	// whiteouts says that a directory has whiteouts, which Apply leaves behind: the host has
 	// nothing there either.
 	whiteouts bool
@@ -113,8 +115,19 @@ type Change struct {
 	object bool
 }
 
-// Line describes the change on one line, with the path as given.
-func (c *Change) Line(shown string) string {
+// Text is Line, and what should be known of the change.
+func (c *Change) Text() string {
+	line := c.Line()
+	for _, more := range [...][2]string{{"refused: ", c.Refused}, {"conflict: ", c.Conflict}, {"", c.Note}} {
+		if more[1] != "" {
+			line += "; " + more[0] + hostpath.Line(more[1])
+		}
+	}
+	return line
+}
+
+// Line describes the change on one line.
+func (c *Change) Line() string {
 	var more []string
 	one, other := &c.New, c.Op == Modified && c.Old.Kind != c.New.Kind
 	if c.Op == Deleted {
@@ -146,7 +159,7 @@ func (c *Change) Line(shown string) string {
 	} else if c.Attributes != "" {
 		more = append(more, c.Attributes)
 	}
-	line := fmt.Sprintf("%-8s %s", c.Op, shown)
+	line := fmt.Sprintf("%-8s %s", c.Op, hostpath.Shown(c.Shown))
 	if len(more) > 0 {
 		line += " (" + strings.Join(more, ", ") + ")"
 	}

@@ -136,7 +136,8 @@ func TestChanges(t *testing.T) {
 	} {
 		var lines []string
 		for _, c := range compare(t, tt.upper, tt.lower) {
-			line := c.Line(c.Path)
+			c.Shown = c.Path
+			line := c.Line()
 			if c.Refused != "" {
 				line += "!" + c.Refused
 			}

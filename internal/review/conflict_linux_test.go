@@ -225,11 +225,11 @@ func TestConflictsAtRandom(t *testing.T) {
 				}
 				changed := was.changed(now, one.Path, begun)
 				if changed && one.Conflict == "" {
-					t.Errorf("seed %d: %s is no conflict, and the host has changed it: %+v, now %+v", seed, one.Line(one.Path), was[one.Path], now[one.Path])
+					t.Errorf("seed %d: %s is no conflict, and the host has changed it: %+v, now %+v", seed, one.Line(), was[one.Path], now[one.Path])
 				}
 				_, had := was[one.Path]
 				if st, has := now[one.Path]; !changed && one.Conflict != "" && !isDir(&st) && has == had {
-					t.Errorf("seed %d: %s: %s, which is not so", seed, one.Line(one.Path), one.Conflict)
+					t.Errorf("seed %d: %s: %s, which is not so", seed, one.Line(), one.Conflict)
 				}
 			}
 			// Part of the rest, and what the host did stays.

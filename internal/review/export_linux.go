@@ -71,10 +71,10 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 		if err := ctx.Err(); err != nil {
 			return nil, nil, nil, context.Cause(ctx)
 		}
-		if !set.Concerns(only, c) {
+		if !c.Concerns(only) {
 			continue
 		}
-		at := strings.TrimPrefix(set.Shown(c), "/")
+		at := strings.TrimPrefix(c.Shown, "/")
 		directory := (c.Old.Kind == Absent || c.Old.Kind == Directory) && (c.New.Kind == Absent || c.New.Kind == Directory)
 		// git shows no directories, only their contents.
 		bare := c.Op != Mode && (directory || c.New.Kind == Directory) && endOf(set.Changes[:min(i+2, len(set.Changes))], i) == i+1

@@ -39,7 +39,7 @@ func (w *workspace) export() (dirs []string, left []string) {
 		dirs = append(dirs, w.list(dir))
 	}
 	for i := range out {
-		left = append(left, set.Shown(&out[i]))
+		left = append(left, out[i].Shown)
 	}
 	done()
 	if entries, err := filepath.Glob(filepath.Join(r.dir, diffPrefix+"*")); err != nil || len(entries) > 0 {
@@ -219,7 +219,7 @@ func TestAttributes(t *testing.T) {
 		w.check(err)
 		var list []string
 		for i := range changes.Changes {
-			list = append(list, changes.Changes[i].Line(changes.Changes[i].Path))
+			list = append(list, changes.Changes[i].Line())
 		}
 		return strings.Join(append(list, ""), "\n") + changes.Digest
 	}

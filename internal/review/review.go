@@ -24,11 +24,9 @@ type Info struct {
 
 // A Set is the content of a review.
 type Set struct {
-	Changes []Change
-	Digest  string
+	Digest  string   `json:"digest"`
+	Changes []Change `json:"changes"`
 
-	shown  func(layer int, p string) string
-	hidden func(c *Change) bool
 	opaque []opaqueDir
 }
 
@@ -50,14 +48,11 @@ type Rules struct {
 	Submodules []string
 }
 
-// Shown is the path of a change as people know it: relative to the workspace, or absolute.
-func (s *Set) Shown(c *Change) string { return s.shown(c.Layer, c.Path) }
-
 // Visible returns the set without changes at paths that commands cannot see, and the number of
 // those, for a reader that may see no more than commands. The digest stays that of all.
 func (s *Set) Visible() (seen *Set, unseen int) {
 	out := *s
-	out.Changes = slices.DeleteFunc(slices.Clone(s.Changes), func(c Change) bool { return s.hidden(&c) })
+	out.Changes = slices.DeleteFunc(slices.Clone(s.Changes), func(c Change) bool { return c.hidden })
 	return &out, len(s.Changes) - len(out.Changes)
 }
 
@@ -80,17 +75,15 @@ type Outcome struct {
 // ErrBlocked is wrapped by the error for an apply that something prevented. Nothing was changed.
 var ErrBlocked = errors.New("nothing was applied")
 
-// Selects reports whether a change is at, or in, one of some paths, as people know them. Without
-// paths it is.
-func (s *Set) Selects(paths []string, c *Change) bool {
-	return len(paths) == 0 || listed(paths, s.Shown(c))
-}
+// IsIn reports whether a change is at, or in, one of some paths, as people know them. Without paths
+// it is.
+func (c *Change) IsIn(paths []string) bool { return len(paths) == 0 || listed(paths, c.Shown) }
 
 // Concerns reports whether a choice of paths includes this change: it is at or in one of them, or a
 // new directory above one, which comes along.
-func (s *Set) Concerns(paths []string, c *Change) bool {
-	return s.Selects(paths, c) || c.Op == Added && c.New.Kind == Directory &&
-		slices.ContainsFunc(paths, func(one string) bool { return under(s.Shown(c), path.Clean(one)) })
+func (c *Change) Concerns(paths []string) bool {
+	return c.IsIn(paths) || c.Op == Added && c.New.Kind == Directory &&
+		slices.ContainsFunc(paths, func(one string) bool { return under(c.Shown, path.Clean(one)) })
 }
 
 // endOf returns the end of the changes in the directory of a change, which follow it.
@@ -112,12 +105,12 @@ func (s *Set) choose(choice Choice) (chosen []bool, whole bool, err error) {
 	chosen, whole = make([]bool, len(s.Changes)), true
 	named, found := slices.Concat(choice.Paths, choice.Ours, choice.Theirs), map[string]bool{}
 	for i := range s.Changes {
-		p := s.Shown(&s.Changes[i])
+		p := s.Changes[i].Shown
 		for _, one := range named {
 			found[one] = found[one] || under(path.Clean(one), p)
 		}
 		ours := listed(choice.Ours, p)
-		chosen[i] = !ours && s.Selects(choice.Paths, &s.Changes[i])
+		chosen[i] = !ours && s.Changes[i].IsIn(choice.Paths)
 		whole = whole && (chosen[i] || ours)
 	}
 	for _, one := range named {

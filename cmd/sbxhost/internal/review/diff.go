@@ -27,9 +27,9 @@ func showDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.ReviewS
 	}
 	for i := range left {
 		c := &left[i]
-		a.Say("not in the diff: " + c.Line(reviewPath(set.Shown(c))) + sizeOf(c))
+		a.Say("not in the diff: " + c.Line() + sizeOf(c))
 	}
-	printConflicts(a, set, set.Changes, only)
+	printConflicts(a, set.Changes, only)
 	return nil
 }
 

@@ -8,9 +8,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"slices"
-	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
@@ -20,9 +18,9 @@ import (
 
 // reviewResult is a subcommand's result for -json.
 type reviewResult struct {
-	Name    string             `json:"name"`
-	Digest  string             `json:"digest"`
-	Changes []host.ShownChange `json:"changes"`
+	Name    string              `json:"name"`
+	Digest  string              `json:"digest"`
+	Changes []host.ReviewChange `json:"changes"`
 }
 
 func List(a *cli.App, fs *flag.FlagSet) func() error {
@@ -96,31 +94,13 @@ func isApplied(h *host.Host, name string) bool {
 	return slices.ContainsFunc(list, func(r host.ReviewInfo) bool { return r.Name == name && r.Complete })
 }
 
-// reviewPath formats a path of a review.
-func reviewPath(p string) string {
-	if utf8.ValidString(p) && cli.Printable(p) == p && strconv.Quote(p) == `"`+p+`"` {
-		return p
-	}
-	return strconv.QuoteToASCII(p)
-}
-
 // printReview writes one line for each change, and holds few of them in memory.
 func printReview(a *cli.App, set *host.ReviewSet, only []string) error {
 	b := bufio.NewWriter(a.Stdout)
 	for i := range set.Changes {
 		c := &set.Changes[i]
-		if set.Concerns(only, c) {
-			b.WriteString(c.Line(reviewPath(set.Shown(c))))
-			if c.Refused != "" {
-				b.WriteString("; refused: " + cli.Printable(c.Refused))
-			}
-			if c.Conflict != "" {
-				b.WriteString("; conflict: " + c.Conflict)
-			}
-			if c.Note != "" {
-				b.WriteString("; " + cli.Printable(c.Note))
-			}
-			b.WriteByte('\n')
+		if c.Concerns(only) {
+			b.WriteString(c.Text() + "\n")
 		}
 	}
 	if err := b.Flush(); err != nil {
@@ -148,12 +128,13 @@ func showBy(a *cli.App, fs *flag.FlagSet, show func(context.Context, *host.Revie
 			return err
 		}
 		if *asJSON {
-			return a.Result(true, reviewResult{r.Name, set.Digest, set.As(set.Changes, only)}, "")
+			changes := slices.DeleteFunc(set.Changes, func(c host.ReviewChange) bool { return !c.Concerns(only) })
+			return a.Result(true, reviewResult{r.Name, set.Digest, changes}, "")
 		}
 		if err := show(ctx, r, set, only); err != nil {
 			return err
 		}
-		if len(only) > 0 && !slices.ContainsFunc(set.Changes, func(c host.ReviewChange) bool { return set.Concerns(only, &c) }) {
+		if len(only) > 0 && !slices.ContainsFunc(set.Changes, func(c host.ReviewChange) bool { return c.Concerns(only) }) {
 			a.Say("no change of the review is there")
 		}
 		printDigest(a, r.Name, set)
@@ -170,21 +151,16 @@ func printDigest(a *cli.App, name string, set *host.ReviewSet) {
 }
 
 // printConflicts prints what prevents changes, and notes about them.
-func printConflicts(a *cli.App, set *host.ReviewSet, changes []host.ReviewChange, only []string) {
+func printConflicts(a *cli.App, changes []host.ReviewChange, only []string) {
 	for i := range changes {
 		c := &changes[i]
-		if !set.Concerns(only, c) {
+		if !c.Concerns(only) {
 			continue
 		}
-		shown := reviewPath(set.Shown(c))
-		if c.Refused != "" {
-			a.Say(fmt.Sprintf("cannot be applied: %s: %s", shown, c.Refused))
-		}
-		if c.Conflict != "" {
-			a.Say(fmt.Sprintf("conflict: %s: %s", shown, c.Conflict))
-		}
-		if c.Note != "" {
-			a.Say(fmt.Sprintf("%s: %s", shown, c.Note))
+		for _, more := range [...][2]string{{"cannot be applied: ", c.Refused}, {"conflict: ", c.Conflict}, {"", c.Note}} {
+			if more[1] != "" {
+				a.Say(more[0] + cli.Quote(c.Shown) + ": " + more[1])
+			}
 		}
 	}
 }
@@ -231,7 +207,7 @@ func Apply(a *cli.App, fs *flag.FlagSet) func() error {
 		if out == nil {
 			return err
 		}
-		printConflicts(a, set, slices.Concat(out.Refused, out.Conflicts), nil)
+		printConflicts(a, slices.Concat(out.Refused, out.Conflicts), nil)
 		switch {
 		case err == nil:
 		case len(out.Refused) > 0:
@@ -240,7 +216,7 @@ func Apply(a *cli.App, fs *flag.FlagSet) func() error {
 			return cli.Hint(err, "-ours PATH keeps what the workspace has, -theirs PATH takes what the review has")
 		}
 		if *asJSON {
-			return a.Result(true, reviewResult{r.Name, set.Digest, set.As(out.Applied, nil)}, "")
+			return a.Result(true, reviewResult{r.Name, set.Digest, out.Applied}, "")
 		}
 		rest := "; the rest stays in the review"
 		if out.Complete {
@@ -265,7 +241,7 @@ func Undo(a *cli.App, fs *flag.FlagSet) func() error {
 		name, told, err := h.UndoReview(ctx)
 		for _, line := range told {
 			if err != nil {
-				line = "changed since: " + reviewPath(line)
+				line = "changed since: " + cli.Quote(line)
 			}
 			a.Say(line)
 		}
