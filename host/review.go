@@ -37,13 +37,7 @@ type Review struct {
 // OpenReview opens a review. It returns ErrReviewInUse while a process, or a command of this Host,
 // uses it, and fs.ErrNotExist if there is none.
 func (h *Host) OpenReview(ctx context.Context, name string) (*Review, error) {
-	one, err := h.pool.OpenReview(ctx, name, func(r *review.Review) (sandbox.Target, error) {
-		t, err := h.reviewTarget(r)
-		if err == nil && h.checkDefinition(t.Name, t.Definition) != nil {
-			t = sandbox.Target{Name: "default"} // a review can be discarded, whatever its sandbox has become
-		}
-		return t, err
-	})
+	one, err := h.pool.OpenReview(ctx, name)
 	if err != nil {
 		return nil, err
 	}

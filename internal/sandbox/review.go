@@ -114,8 +114,8 @@ func (p *Pool) ReviewStore() *review.Store {
 	return review.StoreOf(p.Machine.Workspace.Root(), p.Machine.Caller.StateDir())
 }
 
-// OpenReview opens a review that no process uses. target returns the sandbox of its first command.
-func (p *Pool) OpenReview(ctx context.Context, name string, target func(*review.Review) (Target, error)) (*review.Review, error) {
+// OpenReview opens a review that no process uses.
+func (p *Pool) OpenReview(ctx context.Context, name string) (*review.Review, error) {
 	if err := p.leaveReview(ctx, name); err != nil {
 		return nil, err
 	}
@@ -125,11 +125,7 @@ func (p *Pool) OpenReview(ctx context.Context, name string, target func(*review.
 	if err != nil {
 		return nil, err
 	}
-	t, err := target(r)
-	if err == nil {
-		err = p.proveUnmounted(ctx, r, &t)
-	}
-	if err != nil {
+	if err := p.proveUnmounted(ctx, r); err != nil {
 		r.Close()
 		return nil, err
 	}
@@ -177,17 +173,14 @@ func (p *Pool) leaveReview(ctx context.Context, name string) error {
 	return errors.Join(errs...)
 }
 
-// proveUnmounted makes sure that no process has mounted an overlay of the review: the kernel
-// refuses a second mount. A killed command's may exist for a moment.
-func (p *Pool) proveUnmounted(ctx context.Context, r *review.Review, t *Target) error {
-	engine, err := p.Engine(ctx, t.Definition.Engine)
+// proveUnmounted makes sure that no process has mounted an overlay of the review, of whatever engine:
+// the kernel refuses a second mount. A killed command's may exist for a moment.
+func (p *Pool) proveUnmounted(ctx context.Context, r *review.Review) error {
+	engine, err := p.Engine(ctx, "native")
 	if err != nil {
 		return err
 	}
-	if !engine.Info.Features.Has(shared.FeatureOverlayKept) {
-		return fmt.Errorf("review %q: engine %q, which its sandbox %q has now, cannot say whether it is in use", r.Name, engine.Info.Name, t.Name)
-	}
-	spec := shared.Spec{Sandbox: t.Name, Session: reviewSession(r)}
+	spec := shared.Spec{Sandbox: r.Sandbox(), Session: reviewSession(r)}
 	for _, source := range r.Sources() {
 		// A nested source shows in a part of the other one that does not show.
 		if dir := path.Dir(source); paths.InsideAny(r.Sources(), dir) && !slices.ContainsFunc(spec.Table, func(e shared.Entry) bool { return e.Path == dir }) {
