@@ -2,7 +2,6 @@ package review
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -56,71 +55,59 @@ func escape(to io.Writer, patch *bufio.Reader, color bool) error {
 	w := bufio.NewWriter(to)
 	inHunk := false
 	for {
-		begin, err := patch.Peek(len("diff "))
-		if len(begin) == 0 {
-			if err == io.EOF {
-				err = nil
-			}
-			return errors.Join(err, w.Flush())
-		}
+		line, err := patch.ReadString('\n')
 		style := ""
 		switch {
-		case bytes.Equal(begin, []byte("diff ")):
+		case strings.HasPrefix(line, "diff "):
 			inHunk, style = false, "1"
-		case bytes.HasPrefix(begin, []byte("@@ ")):
+		case strings.HasPrefix(line, "@@ "):
 			inHunk, style = true, "36"
 		case !inHunk:
 			style = "1"
-		case begin[0] == '-':
+		case strings.HasPrefix(line, "-"):
 			style = "31"
-		case begin[0] == '+':
+		case strings.HasPrefix(line, "+"):
 			style = "32"
 		}
-		if !color {
+		if !color || line == "" {
 			style = ""
 		}
 		if style != "" {
 			w.WriteString("\x1b[" + style + "m")
 		}
-		err = escapeLine(w, patch, color)
+		text := strings.TrimSuffix(line, "\n")
+		escapeText(w, text, color)
 		if style != "" {
 			w.WriteString("\x1b[m")
 		}
-		if err == nil {
-			err = w.WriteByte('\n')
+		_, failed := w.WriteString(line[len(text):])
+		if err == io.EOF {
+			return w.Flush()
 		}
-		if err != nil && err != io.EOF {
+		if err = errors.Join(err, failed); err != nil {
 			return err
 		}
 	}
 }
 
-// escapeLine shows the rest of a line, without its end.
-func escapeLine(w *bufio.Writer, patch *bufio.Reader, color bool) error {
-	for {
-		r, size, err := patch.ReadRune()
-		if err != nil || r == '\n' {
-			return err
-		}
-		as := string(r)
+// escapeText shows text of one line.
+func escapeText(w *bufio.Writer, text string, color bool) {
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		one := text[:size]
+		text = text[size:]
 		switch {
 		case r == utf8.RuneError && size == 1:
-			_ = patch.UnreadRune() // the rune was just read
-			b, _ := patch.ReadByte()
-			as = fmt.Sprintf(`\x%02x`, b)
-		case r != '\t' && cli.Printable(as) != as:
-			as = strings.Trim(strconv.QuoteRuneToASCII(r), "'")
+			one = fmt.Sprintf(`\x%02x`, one[0])
+		case r != '\t' && cli.Printable(one) != one:
+			one = strings.Trim(strconv.QuoteRuneToASCII(r), "'")
 		default:
-			if _, err = w.WriteString(as); err != nil {
-				return err
-			}
+			w.WriteString(one)
 			continue
 		}
 		if color {
-			as = "\x1b[7m" + as + "\x1b[27m"
+			one = "\x1b[7m" + one + "\x1b[27m"
 		}
-		if _, err = w.WriteString(as); err != nil {
-			return err
-		}
+		w.WriteString(one)
 	}
 }
