@@ -304,7 +304,10 @@ func (r *Review) carryOut(ctx context.Context, plan func(fill) ([]Step, error), 
 		err = r.store.write(r.dir, journalFile, j)
 	}
 	if err == nil {
-		err = r.store.write(r.dir, knownFile, append(known, j.Applied...))
+		known, err = r.knowOld(append(known, j.Applied...), j.Steps)
+	}
+	if err == nil {
+		err = r.store.write(r.dir, knownFile, known)
 	}
 	if err == nil {
 		err = os.Rename(filepath.Join(r.dir, journalFile), filepath.Join(r.dir, appliedFile))

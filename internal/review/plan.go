@@ -54,14 +54,16 @@ type appliedPath struct {
 // A Step is one system call that changes a layer or the workspace. The inodes at its two paths show
 // whether it was done, so that it can be undone after any interruption.
 type Step struct {
-	Do   string `json:"do"` // "move": From to To, which is free; "swap": From, a slot, with To; "mode"
+	// "move": From to To, which is free; "swap": From, a slot, with To; "mode"; "stay": nothing is done
+	// to To, which can be another name of what other steps move: that changes its change time.
+	Do   string `json:"do"`
 	From Place  `json:"f"`
 	To   Place  `json:"t"`
 	Ino  uint64 `json:"i"`           // the inode at From before
 	Was  uint32 `json:"w,omitempty"` // of "mode": the old mode of To
 	Mode uint32 `json:"m,omitempty"`
-	// Clean says that the file at To before a swap, or at From before a move from the workspace, is
-	// no conflict, also after an undo.
+	// Clean says that the file of the workspace that the step replaces, moves or leaves is no conflict,
+	// also after an undo.
 	Clean bool `json:"c,omitempty"`
 	// Old and Time are the inode and the modification time of that file.
 	Old  uint64 `json:"o,omitempty"`
@@ -165,6 +167,9 @@ func (p *planner) change(i int) (int, error) {
 	if !p.chosen[i] {
 		if c.Op == Modified && slices.Contains(p.chosen[i+1:end], true) {
 			return 0, fmt.Errorf("%q: %s becomes a %s: %w", c.Path, c.Old.Kind, c.New.Kind, ErrPart)
+		}
+		if c.Old.Kind == File && c.Old.Links > 1 {
+			p.add(files, replaces(Step{Do: "stay", To: c.host()}, p.changes[i:i+1]))
 		}
 		return i + 1, nil
 	}

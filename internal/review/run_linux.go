@@ -107,6 +107,9 @@ func (r *Review) errMoved(at Place) error {
 }
 
 func (r *Review) do(s *Step) error {
+	if s.Do == "stay" {
+		return nil
+	}
 	at := s.of()
 	n, err := r.tree(at).Look(string(at.Path))
 	switch {
@@ -182,7 +185,7 @@ var errEdited = errors.New("changed since")
 // more what the step put into the workspace.
 func (r *Review) undo(s *Step) error {
 	to := r.tree(s.To)
-	if to == nil || r.tree(s.From) == nil {
+	if s.Do == "stay" || to == nil || r.tree(s.From) == nil {
 		return nil
 	}
 	n, err := to.Look(string(s.To.Path))

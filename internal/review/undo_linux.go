@@ -151,7 +151,7 @@ func (r *Review) rewritten(j *journal) (list []string, err error) {
 		s := &j.Steps[i]
 		for _, at := range [...]Place{s.From, s.To} {
 			t := r.tree(at)
-			if s.Do == "mode" || at.Side == Slot || t == nil {
+			if s.Do == "mode" || s.Do == "stay" || at.Side == Slot || t == nil {
 				continue
 			}
 			above := Place{at.Side, at.Layer, name(path.Dir(string(at.Path)))}
@@ -241,28 +241,35 @@ func (r *Review) takeBack(j *journal) (report []string, err error) {
 	return report, nil
 }
 
-// knowBack forgets what an undone journal put into the workspace, and records the restored files:
-// they have another change time, and the next attempt must find the same changes.
+// knowBack forgets what an undone journal put into the workspace, and records the restored files.
 func (r *Review) knowBack(j *journal) error {
 	known, err := r.known()
+	if err == nil {
+		known, err = r.knowOld(known[:min(j.Known, len(known))], j.Steps)
+	}
 	if err != nil {
 		return err
 	}
-	known = known[:min(j.Known, len(known))]
-	for _, step := range j.Steps {
+	return r.store.write(r.dir, knownFile, known)
+}
+
+// knowOld adds the workspace's own files that steps left in their places, or put back: they have
+// another change time, and the next attempt must find the same changes.
+func (r *Review) knowOld(known []appliedPath, steps []Step) ([]appliedPath, error) {
+	for _, step := range steps {
 		at := step.of()
 		if !step.Clean || at.Side != Host {
 			continue
 		}
 		n, err := r.tree(at).Look(string(at.Path))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if n.Ino == step.Old && (n.MTime == step.Time || n.Kind == Directory) { // a directory's time changes with its names
 			known = append(known, appliedPath{Layer: at.Layer, Path: at.Path, Kind: n.Kind, CTime: n.CTime, Ino: n.Ino, Mode: n.Mode})
 		}
 	}
-	return r.store.write(r.dir, knownFile, known)
+	return known, nil
 }
 
 // forget gives up the undo of the review's last apply.

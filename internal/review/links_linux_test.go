@@ -1,0 +1,55 @@
+package review
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// To put a file aside, back, or away for good changes the change time of its other names, which is no
+// conflict: they can be applied later. What the host does to them is one.
+func TestOtherNamesAreNoConflict(t *testing.T) {
+	t.Parallel()
+	w := newRoot(t, "a 1", "c 1")
+	w.check(os.Link(filepath.Join(w.root, "a"), filepath.Join(w.root, "b")))
+	w.begin()
+	for _, line := range []string{"a 2", "b 3", "c 4"} {
+		w.write(w.upper, line)
+	}
+	conflict := func(after string, want bool) {
+		t.Helper()
+		r := w.open()
+		defer r.Close()
+		set, err := r.Changes(context.Background(), Rules{})
+		w.check(err)
+		for i := range set.Changes {
+			if c := &set.Changes[i]; (c.Conflict != "") != want {
+				t.Errorf("after %s: %s: %q", after, c.Path, c.Conflict)
+			}
+		}
+	}
+	apply := func(p string) {
+		t.Helper()
+		_, err := w.apply(Choice{Paths: []string{p}})
+		w.check(err)
+		conflict("the apply of "+p, false)
+	}
+	apply("a")
+	_, _, err := w.shelf.Undo(context.Background())
+	w.check(err)
+	conflict("an undo", false)
+	apply("a")
+	apply("c") // removes what the first put aside
+	_, _, err = w.shelf.Undo(context.Background())
+	w.check(err)
+	conflict("another undo", false)
+	apply("c")
+	w.write(w.root, "b 5")
+	conflict("a change of the host", true)
+	_, err = w.apply(Choice{Theirs: []string{"b"}})
+	w.check(err)
+	if got := w.list(w.root); got != "a=2 b=3 c=4" {
+		t.Error(got)
+	}
+}
