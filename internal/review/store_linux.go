@@ -61,16 +61,12 @@ func storeName(root string) string {
 
 // make makes the directory of reviews, if reviews are possible here.
 func (s *Store) make() error {
-	var at, above unix.Statx_t
-	const mask = unix.STATX_BASIC_STATS | unix.STATX_MNT_ID
-	if err := unix.Statx(unix.AT_FDCWD, s.root, unix.AT_SYMLINK_NOFOLLOW, mask, &at); err != nil {
+	var at unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, s.root, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &at); err != nil {
 		return &fs.PathError{Op: "stat", Path: s.root, Err: err}
 	}
-	if err := unix.Statx(unix.AT_FDCWD, filepath.Dir(s.root), unix.AT_SYMLINK_NOFOLLOW, mask, &above); err != nil {
-		return &fs.PathError{Op: "stat", Path: filepath.Dir(s.root), Err: err}
-	}
-	if at.Mnt_id != above.Mnt_id || at.Dev_major != above.Dev_major || at.Dev_minor != above.Dev_minor {
-		return fmt.Errorf("%w: %q is a mount or a subvolume of its own, and a review must store its files beside it, on the same one", ErrPlace, s.root)
+	if at.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return fmt.Errorf("%w: %q is a mount of its own, and a review must store its files beside it, on the same one", ErrPlace, s.root)
 	}
 	if err := s.register(); err != nil {
 		return fmt.Errorf("%w: a review needs a directory for its user's key: %w", ErrPlace, err)
@@ -188,7 +184,7 @@ func (r *Review) Add(ctx context.Context, source, upper, lock string, gitDirs ..
 		return err
 	}
 	if at.Dev != here.Dev {
-		return fmt.Errorf("%w: %q lies on another file system than the review in %q", ErrPlace, source, r.dir)
+		return fmt.Errorf("%w: %q lies on another file system, or subvolume, than the review in %q", ErrPlace, source, r.dir)
 	}
 	begun, err := tick(ctx, r.dir)
 	if err != nil {
@@ -224,23 +220,22 @@ func tick(ctx context.Context, dir string) (int64, error) {
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
-	now := func() (int64, error) {
+	for begun := int64(0); ; {
 		var st unix.Stat_t
-		err := unix.Futimes(int(f.Fd()), []unix.Timeval{{}, {}})
-		if err == nil {
-			err = unix.Fstat(int(f.Fd()), &st)
+		if err := errors.Join(unix.Futimes(int(f.Fd()), []unix.Timeval{{}, {}}), unix.Fstat(int(f.Fd()), &st)); err != nil {
+			return 0, err
 		}
-		return st.Ctim.Nano(), err
-	}
-	begun, err := now()
-	for later := begun; err == nil && later <= begun; later, err = now() {
+		if begun == 0 {
+			begun = st.Ctim.Nano()
+		} else if st.Ctim.Nano() > begun {
+			return begun, nil
+		}
 		select {
 		case <-time.After(time.Millisecond):
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
 		}
 	}
-	return begun, err
 }
 
 // List lists the reviews, by name.

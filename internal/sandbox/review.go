@@ -135,14 +135,15 @@ func (p *Pool) OpenReview(ctx context.Context, name string) (*review.Review, err
 // leaveReview ends this Host's own use of a review.
 func (p *Pool) leaveReview(ctx context.Context, name string) error {
 	p.mu.Lock()
-	slots := maps.Clone(p.slots)
+	slots := slices.Collect(maps.Values(p.slots))
 	p.mu.Unlock()
 	var errs []error
-	for key, s := range slots {
+	for _, s := range slots {
 		if err := s.lock.Acquire(ctx); err != nil {
 			return err
 		}
-		if all := s.all(); len(all) == 0 || all[0].Definition.Review != name {
+		all := s.all()
+		if len(all) == 0 || all[0].Definition.Review != name {
 			s.lock.Release()
 			continue
 		}
@@ -153,13 +154,8 @@ func (p *Pool) leaveReview(ctx context.Context, name string) error {
 			s.lock.Release()
 			return fmt.Errorf("review %q: %w", name, review.ErrInUse)
 		}
-		all := s.drop()
+		s.current, s.retired = nil, nil
 		s.lock.Release()
-		p.mu.Lock()
-		if p.slots[key] == s {
-			delete(p.slots, key)
-		}
-		p.mu.Unlock()
 		for _, sb := range all {
 			errs = append(errs, sb.close(ctx))
 		}
