@@ -198,11 +198,12 @@ func (d *Dir) make() error {
 	if d.owner != nil {
 		mode = 0o711 // others can enter, but not list it
 	}
-	if err := private(hostpath.MakePrivate(d.base, mode)); err != nil {
-		return err
-	}
 	for range makeAttempts {
-		if err := d.attempt(mode); !errors.Is(err, errLost) {
+		err := private(hostpath.MakePrivate(d.base, mode))
+		if err == nil {
+			err = d.attempt(mode)
+		}
+		if !errors.Is(err, errLost) {
 			return err
 		}
 	}
@@ -281,22 +282,15 @@ func (d *Dir) Close() error {
 	return discard(d.base, d.dir, d.lock)
 }
 
-// errLost: the directory is no longer the locked one.
-var errLost = errors.New("lost to another process")
+// What lockDir returns if the directory is no longer the locked one, or if another process holds its
+// lock.
+var errLost, errHeld error = fs.ErrNotExist, unix.EWOULDBLOCK
 
-// errHeld: another process holds the lock of a session directory.
-var errHeld = errors.New("another process holds its lock")
-
-// lockDir takes the lock of the session directory dir. It returns errHeld if another process has it.
+// lockDir takes the lock of the session directory dir.
 func lockDir(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
 	fd, err := hostpath.LockAt(hostpath.NoWait(), unix.AT_FDCWD, path, unix.LOCK_EX)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, errLost
-	case errors.Is(err, unix.EWOULDBLOCK):
-		return nil, fmt.Errorf("session directory: %w: %w", errHeld, err)
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("session directory: %w", err)
 	}
 	return os.NewFile(uintptr(fd), path), nil
