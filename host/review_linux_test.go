@@ -74,21 +74,34 @@ func TestReview(t *testing.T) {
 	if text, err := os.ReadFile(made); err != nil || string(text) != "one\ntwo\n" || !out.Complete {
 		t.Errorf("%q, %v, %+v", text, err, out)
 	}
-	// The next of that name begins anew, on what there is now.
-	must(t, in("grep two made && rm made").Run())
-	r, err = h.OpenReview(t.Context(), "lib")
-	must(t, err)
-	must(t, r.Discard(t.Context()))
-	r.Close()
-	if _, err := os.Lstat(made); err != nil {
-		t.Error(err)
-	}
 	if list, err := h.Reviews(); err != nil || len(list) != 1 || !list[0].Complete {
 		t.Errorf("%+v, %v", list, err)
 	}
 	name, _, err := h.UndoReview(t.Context())
 	if _, there := os.Lstat(made); err != nil || name != "lib" || there == nil {
 		t.Errorf("%q, %v, %v", name, err, there)
+	}
+	r, err = h.OpenReview(t.Context(), "lib")
+	must(t, err)
+	set, err = r.Changes(t.Context())
+	must(t, err)
+	_, err = r.Apply(t.Context(), set, host.ReviewChoice{})
+	must(t, err)
+	r.Close()
+	// The next of that name begins anew, on what there is now, and ends the undo.
+	must(t, in("grep two made && rm made").Run())
+	if list, err := h.Reviews(); err != nil || len(list) != 1 || list[0].Complete {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if _, _, err := h.UndoReview(t.Context()); !errors.Is(err, host.ErrReviewUndo) {
+		t.Errorf("the apply before this review was undone: %v", err)
+	}
+	r, err = h.OpenReview(t.Context(), "lib")
+	must(t, err)
+	must(t, r.Discard(t.Context()))
+	r.Close()
+	if _, err := os.Lstat(made); err != nil {
+		t.Error(err)
 	}
 	discardReviews(t, h)
 }

@@ -18,10 +18,9 @@ import (
 
 // A journal is a plan during or after its execution.
 type journal struct {
-	Complete bool // nothing is left in the review
-	Known    int  // the number of known paths before the apply; see Review.known
-	Steps    []Step
-	Applied  []appliedPath `json:",omitempty"`
+	Known   int // the number of known paths before the apply; see Review.known
+	Steps   []Step
+	Applied []appliedPath `json:",omitempty"`
 }
 
 // Changes compares the review with the workspace.
@@ -280,7 +279,7 @@ func (r *Review) carryOut(ctx context.Context, plan func(fill) ([]Step, error), 
 	if err != nil {
 		return err
 	}
-	j := &journal{Complete: whole, Known: len(known)}
+	j := &journal{Known: len(known)}
 	j.Steps, err = plan(func(slot string, c *Change) (uint64, error) { return r.fill(ctx, slot, c) })
 	if err == nil {
 		err = r.store.sync(r.dir, journalFile, j)
@@ -309,16 +308,16 @@ func (r *Review) carryOut(ctx context.Context, plan func(fill) ([]Step, error), 
 	if err == nil {
 		err = r.store.write(r.dir, knownFile, known)
 	}
+	end := appliedFile
+	if whole {
+		end = completeFile
+	}
 	if err == nil {
-		err = os.Rename(filepath.Join(r.dir, journalFile), filepath.Join(r.dir, appliedFile))
+		err = os.Rename(filepath.Join(r.dir, journalFile), filepath.Join(r.dir, end))
 	}
 	if err != nil {
 		_, back := r.recover(context.WithoutCancel(ctx))
 		return errors.Join(fmt.Errorf("%w: %w", ErrBlocked, err), back)
-	}
-	if whole {
-		r.closeTrees()
-		return r.end(context.WithoutCancel(ctx))
 	}
 	return nil
 }

@@ -28,8 +28,7 @@ func TestRecoverWithoutDirectory(t *testing.T) {
 	}
 	// As if it had been killed before its end.
 	dir := filepath.Join(w.shelf.dir, "r")
-	w.check(os.Rename(filepath.Join(w.shelf.dir, donePrefix+"r"), dir))
-	w.check(os.Rename(filepath.Join(dir, appliedFile), filepath.Join(dir, journalFile)))
+	w.check(os.Rename(filepath.Join(dir, completeFile), filepath.Join(dir, journalFile)))
 	w.check(os.RemoveAll(filepath.Join(w.root, "d")))
 	r, err := w.shelf.Open(context.Background(), "r")
 	if err != nil || w.list(w.root) != "e=1" {
@@ -45,19 +44,6 @@ func TestRecoverWithoutDirectory(t *testing.T) {
 	w.check(r.Discard(context.Background()))
 	if got := w.list(strings.Trim(kept, `"`)); got != "0=1 1=1" {
 		t.Errorf("%q", got)
-	}
-}
-
-// An apply that was killed after its last step, before its review lost its name, can be undone at once.
-func TestUndoOfUnended(t *testing.T) {
-	t.Parallel()
-	w := newWorkspace(t, "a 1")
-	w.write(w.upper, "a 2")
-	_, err := w.apply(Choice{})
-	w.check(err)
-	w.check(os.Rename(filepath.Join(w.shelf.dir, donePrefix+"r"), filepath.Join(w.shelf.dir, "r")))
-	if name, told, err := w.shelf.Undo(t.Context()); err != nil || name != "r" || len(told) > 0 || w.list(w.root) != "a=1" {
-		t.Errorf("%q %q %v: %s", name, told, err, w.list(w.root))
 	}
 }
 

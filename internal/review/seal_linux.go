@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -86,7 +85,7 @@ type sealed struct {
 func (s *Store) seal(dir string, value []byte) ([]byte, error) {
 	key, err := s.key()
 	mac := hmac.New(sha256.New, key)
-	for _, part := range []string{s.root, strings.TrimPrefix(filepath.Base(dir), donePrefix), string(value)} {
+	for _, part := range []string{s.root, filepath.Base(dir), string(value)} {
 		mac.Write([]byte(part + "\x00"))
 	}
 	return mac.Sum(nil), err

@@ -1,7 +1,6 @@
 package review
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -25,17 +24,17 @@ import (
 
 // Names in a review's directory. Engines use other names there.
 const (
-	lockFile    = "review.lock"
-	recordFile  = "review.json"
-	slotsDir    = "slots"
-	journalFile = "journal.json"
-	appliedFile = "applied.json"
-	knownFile   = "known.json"
+	lockFile     = "review.lock"
+	recordFile   = "review.json"
+	slotsDir     = "slots"
+	journalFile  = "journal.json"
+	appliedFile  = "applied.json"  // the journal of the last apply, for an undo
+	completeFile = "complete.json" // the same, of one that left nothing: its review is only for an undo
+	knownFile    = "known.json"
 )
 
 // Names in the directory of a workspace's reviews that are not reviews.
 const (
-	donePrefix = ".applied-" // of a review that was applied completely
 	gonePrefix = ".gone-"
 	keptPrefix = ".kept-" // of what an undone apply could not put back: its user was told
 	applyLock  = ".lock"
@@ -99,7 +98,7 @@ type layerRecord struct {
 
 // unused reports whether no engine has stored anything in a review, and nobody applied it.
 func (r *Review) unused() bool {
-	kept := []string{appliedFile, journalFile, slotsDir}
+	kept := []string{appliedIn(r.dir), journalFile, slotsDir}
 	for _, l := range r.rec.Layers {
 		kept = append(kept, string(l.Upper))
 	}
@@ -110,6 +109,14 @@ func (r *Review) unused() bool {
 func has(dir, name string) bool {
 	_, err := os.Lstat(filepath.Join(dir, name))
 	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// appliedIn is the name of the journal of a review's last apply, if there is one.
+func appliedIn(dir string) string {
+	if has(dir, completeFile) {
+		return completeFile
+	}
+	return appliedFile
 }
 
 // Join opens a review for the commands of one Host: until its Close, nobody else uses it. Join makes
@@ -132,7 +139,16 @@ func (s *Store) Join(ctx context.Context, name, sandbox, reach string) (*Review,
 		} else if err != nil {
 			return nil, err
 		}
-		if err = r.settle(ctx, sandbox, reach); err == nil && r.rec.CredentialKey != reach {
+		err = r.settle(ctx, sandbox, reach)
+		if err == nil && has(r.dir, completeFile) { // a new one of that name ends the undo
+			err = s.remove(ctx, r.dir)
+			r.lock.release()
+			if r.rec = (record{}); err == nil {
+				continue
+			}
+			return nil, err
+		}
+		if err == nil && r.rec.CredentialKey != reach {
 			err = fmt.Errorf("%w: review %q was begun by commands with credentials %q, and these have %q: each could read what the other leaves there", ErrReach, name, r.rec.CredentialKey, reach)
 		}
 		if err != nil {
@@ -250,9 +266,8 @@ func (s *Store) List() (list []Info, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		var one Info
+		one := Info{Name: e.Name()}
 		dir := filepath.Join(s.dir, e.Name())
-		one.Name, one.Complete = strings.CutPrefix(e.Name(), donePrefix)
 		var rec record
 		if checkName(one.Name) != nil || s.read(dir, recordFile, &rec) != nil {
 			continue
@@ -262,8 +277,9 @@ func (s *Store) List() (list []Info, err error) {
 		if info, err := os.Lstat(filepath.Join(dir, lockFile)); err == nil {
 			one.Used = info.ModTime()
 		}
-		if info, err := os.Lstat(filepath.Join(dir, appliedFile)); err == nil {
-			one.Applied, one.Used = true, info.ModTime()
+		applied := appliedIn(dir)
+		if info, err := os.Lstat(filepath.Join(dir, applied)); err == nil {
+			one.Applied, one.Complete, one.Used = true, applied == completeFile, info.ModTime()
 		}
 		if lock, err := lockIn(hostpath.NoWait(), dir); err == nil {
 			lock.release()
@@ -272,8 +288,7 @@ func (s *Store) List() (list []Info, err error) {
 		}
 		list = append(list, one)
 	}
-	slices.SortFunc(list, func(a, b Info) int { return cmp.Or(cmp.Compare(a.Name, b.Name), b.Used.Compare(a.Used)) })
-	return list, nil
+	return list, nil // ReadDir sorts
 }
 
 // A Review is open in this process alone.
@@ -301,14 +316,20 @@ type pair struct {
 
 // Open opens a review when nobody uses it any more. It waits until ctx ends.
 func (s *Store) Open(ctx context.Context, name string) (*Review, error) {
-	return s.open(ctx, name, name)
+	r, err := s.open(ctx, name)
+	if err == nil && has(r.dir, completeFile) {
+		r.lock.release()
+		return nil, fmt.Errorf("review %q was applied: %w", name, fs.ErrNotExist)
+	}
+	return r, err
 }
 
-func (s *Store) open(ctx context.Context, name, base string) (*Review, error) {
+// open is Open, also for a review that is only for an undo.
+func (s *Store) open(ctx context.Context, name string) (*Review, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(s.dir, base)
+	dir := filepath.Join(s.dir, name)
 	if err := hostpath.CheckPrivate(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("review %q: %w", name, fs.ErrNotExist)
 	} else if err != nil {

@@ -44,15 +44,7 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 		return "", nil, fmt.Errorf("%w: no review of this workspace was applied, or something happened since", ErrUndo)
 	}
 	last := slices.MaxFunc(list, func(a, b Info) int { return a.Used.Compare(b.Used) })
-	base := last.Name
-	if last.Complete {
-		base = donePrefix + last.Name
-	}
-	r, err := s.open(ctx, last.Name, base)
-	if errors.Is(err, fs.ErrNotExist) && !last.Complete { // it was killed before its very end, which open has made up for
-		last.Complete = true
-		r, err = s.open(ctx, last.Name, donePrefix+last.Name)
-	}
+	r, err := s.open(ctx, last.Name)
 	if err != nil {
 		return last.Name, nil, err
 	}
@@ -70,21 +62,11 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 	if changed, err = r.rewritten(j); err != nil || len(changed) > 0 {
 		return last.Name, changed, errors.Join(err, fmt.Errorf("%w: something else is in its place by now", ErrUndo))
 	}
-	if last.Complete {
-		// Rename it first: recovery after a kill works only under that name.
-		at := filepath.Join(s.dir, last.Name)
-		if _, err := os.Lstat(at); err == nil {
-			return last.Name, nil, fmt.Errorf("%w: there is another review %q by now", ErrUndo, last.Name)
-		}
-		if err := os.Rename(r.dir, at); err != nil {
-			return last.Name, nil, err
-		}
-		r.dir = at
-	}
-	if err := s.write(r.dir, appliedFile, j); err != nil {
+	file := appliedIn(r.dir)
+	if err := s.write(r.dir, file, j); err != nil {
 		return last.Name, nil, err
 	}
-	if err := os.Rename(filepath.Join(r.dir, appliedFile), filepath.Join(r.dir, journalFile)); err != nil {
+	if err := os.Rename(filepath.Join(r.dir, file), filepath.Join(r.dir, journalFile)); err != nil {
 		return last.Name, nil, err
 	}
 	report, err := r.recover(ctx)
@@ -98,7 +80,7 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 // for the current files.
 func (r *Review) changedSince() (list []string, j *journal, err error) {
 	j = &journal{}
-	if err := r.store.read(r.dir, appliedFile, j); err != nil {
+	if err := r.store.read(r.dir, appliedIn(r.dir), j); err != nil {
 		return nil, nil, err
 	}
 	if err := r.openTrees(); err != nil {
@@ -285,21 +267,18 @@ func (s *Store) forgetOthers(ctx context.Context, but *Review) {
 	entries, _ := os.ReadDir(s.dir)
 	for _, e := range entries {
 		dir := filepath.Join(s.dir, e.Name())
-		if e.Name() == but.Name || dir == but.dir || !e.IsDir() {
-			continue
-		}
 		if strings.HasPrefix(e.Name(), gonePrefix) {
 			_ = sessiondir.RemoveTree(ctx, s.dir, e.Name())
 			continue
 		}
-		if _, err := os.Lstat(filepath.Join(dir, appliedFile)); err != nil {
+		if dir == but.dir || !e.IsDir() || !has(dir, appliedIn(dir)) {
 			continue
 		}
 		lock, err := lockIn(hostpath.NoWait(), dir)
 		if err != nil {
 			continue
 		}
-		if strings.HasPrefix(e.Name(), donePrefix) {
+		if has(dir, completeFile) {
 			_ = s.remove(ctx, dir)
 		} else {
 			other := Review{dir: dir}
@@ -307,21 +286,6 @@ func (s *Store) forgetOthers(ctx context.Context, but *Review) {
 		}
 		lock.release()
 	}
-}
-
-// end removes the name of a review that has nothing left except its undo.
-func (r *Review) end(ctx context.Context) error {
-	done := filepath.Join(r.store.dir, donePrefix+filepath.Base(r.dir))
-	if _, err := os.Lstat(done); err == nil {
-		if err := r.store.remove(ctx, done); err != nil {
-			return err
-		}
-	}
-	if err := os.Rename(r.dir, done); err != nil {
-		return err
-	}
-	r.dir = done
-	return nil
 }
 
 // recover repairs what a killed apply or undo left, and returns what it did.
@@ -339,17 +303,8 @@ func (r *Review) recover(ctx context.Context) (report []string, err error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	var applied journal
-	if err := r.store.read(r.dir, appliedFile, &applied); err == nil {
-		if name := filepath.Base(r.dir); applied.Complete && !strings.HasPrefix(name, donePrefix) {
-			if err := r.end(ctx); err != nil {
-				return report, err
-			}
-			return report, fmt.Errorf("review %q was applied: %w", name, fs.ErrNotExist)
-		}
+	if has(r.dir, appliedIn(r.dir)) {
 		return report, nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return report, err
 	}
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
