@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 	"syscall"
 
@@ -72,28 +71,8 @@ func ask(program *hostpath.Program, args []string) (status int, err error) {
 	case serve.IsTerminal(0): // only the terminal's own processes can pass it on
 		return 0, fmt.Errorf("%w: standard input is a terminal", serve.ErrDeclined)
 	}
-	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")
-	dir, err := serve.Dir(runtimeDir)
-	if err != nil {
-		return 0, err
-	}
-	client, path := &serve.Client{Hello: serve.Hello{Args: args}}, filepath.Join(dir, serve.Socket)
-	status, _, err = client.Ask(path, program.Path())
-	if err != serve.ErrAbsent {
-		return status, err
-	}
-	var environ []string // no other variables of its first client
-	if runtimeDir != "" {
-		environ = []string{"XDG_RUNTIME_DIR=" + runtimeDir}
-	}
-	if err = serve.Startable(dir); err == nil {
-		err = serve.Start(program, environ, "-detached")
-	}
-	if err != nil {
-		return 0, fmt.Errorf("%w: %w", serve.ErrAbsent, err)
-	}
-	status, _, err = client.Ask(path, program.Path())
-	return status, err
+	client := &serve.Client{Hello: serve.Hello{Args: args}}
+	return client.AskUser(os.Getenv("XDG_RUNTIME_DIR"), program)
 }
 
 func complain(err error) { os.Stderr.WriteString("sbx: " + err.Error() + "\n") }

@@ -38,6 +38,9 @@ func NewConn(fd int) (*Conn, error) {
 	return &Conn{f: f, raw: raw}, nil
 }
 
+// Over returns a connection over a socket, which the caller closes.
+func Over(socket syscall.RawConn) *Conn { return &Conn{raw: socket} }
+
 // Pair returns a connection, and a file with its other end.
 func Pair() (ours *Conn, theirs *os.File, err error) {
 	fds, err := Socketpair()

@@ -7,8 +7,13 @@ import (
 	"syscall"
 )
 
+// A Writer is a socket. Its Write is as of [syscall.RawConn].
+type Writer interface {
+	Write(f func(fd uintptr) (done bool)) error
+}
+
 // Send sends one whole message, with descriptors. It closes none of them.
-func Send(socket syscall.RawConn, message []byte, fds ...int) error {
+func Send(socket Writer, message []byte, fds ...int) error {
 	var rights []byte
 	if len(fds) > 0 {
 		rights = syscall.UnixRights(fds...)

@@ -288,20 +288,11 @@ func (s socket) hello(program string, c *Client, challenge Number) error {
 }
 
 func (s socket) send(kind byte, m frame.Message, fds ...int) error {
-	message := frame.Encode(kind, m)
-	var rights []byte
-	if len(fds) > 0 {
-		rights = unix.UnixRights(fds...)
-	}
-	for len(message) > 0 {
-		n, err := unix.SendmsgN(int(s), message, rights, nil, unix.MSG_NOSIGNAL)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil:
-			return os.NewSyscallError("sendmsg", err)
-		}
-		message, rights = message[n:], nil
-	}
+	return frame.Send(s, frame.Encode(kind, m), fds...)
+}
+
+// Write is as of [frame.Writer].
+func (s socket) Write(f func(fd uintptr) bool) error {
+	f(uintptr(s))
 	return nil
 }

@@ -16,8 +16,11 @@ func (*Client) Ask(string, string) (int, syscall.Signal, error) { return 0, 0, E
 // Dir has no socket.
 func Dir(string) (string, error) { return "", ErrAbsent }
 
-// Startable has nobody to start.
-func Startable(string) error { return ErrAbsent }
+// AskUser has nobody to ask either.
+func (*Client) AskUser(string, *hostpath.Program) (int, error) { return 0, ErrAbsent }
+
+// StartUser has nobody to start.
+func StartUser(*hostpath.Program, string) error { return ErrAbsent }
 
 // Start has nobody to start either.
 func Start(*hostpath.Program, []string, ...string) error { return ErrAbsent }

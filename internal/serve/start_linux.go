@@ -33,8 +33,36 @@ func Dir(runtimeDir string) (string, error) {
 	return filepath.Join(runtimeDir, "sbxhost"), nil
 }
 
-// Startable says why no server for others is started with its socket in a directory.
-func Startable(dir string) error {
+// AskUser is Ask for the server of this user, which it starts if there is none. runtimeDir is as of
+// Dir.
+func (c *Client) AskUser(runtimeDir string, program *hostpath.Program) (status int, err error) {
+	dir, err := Dir(runtimeDir)
+	if err != nil {
+		return 0, err
+	}
+	path := filepath.Join(dir, Socket)
+	status, _, err = c.Ask(path, program.Path())
+	if err != ErrAbsent {
+		return status, err
+	}
+	if err := StartUser(program, dir); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrAbsent, err)
+	}
+	status, _, err = c.Ask(path, program.Path())
+	return status, err
+}
+
+// StartUser starts the server of this user, with its socket in a directory of Dir.
+func StartUser(program *hostpath.Program, dir string) error {
+	if err := startable(dir); err != nil {
+		return err
+	}
+	// No other variables of its first client.
+	return Start(program, []string{"XDG_RUNTIME_DIR=" + filepath.Dir(dir)}, "-detached")
+}
+
+// startable says why no server for others is started with its socket in a directory.
+func startable(dir string) error {
 	above := filepath.Dir(dir)
 	var st unix.Stat_t
 	if err := unix.Stat(above, &st); err != nil {

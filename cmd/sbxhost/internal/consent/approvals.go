@@ -105,7 +105,7 @@ func commandText(j *ApprovalJSON) string {
 // Add approves a command before it runs.
 func Add(a *cli.App, fs *flag.FlagSet) func() error {
 	flags := &setup.Flags{}
-	flags.Register(fs)
+	flags.Register(a, fs)
 	scopeName := fs.String("scope", string(approvals.Once), "")
 	return func() error {
 		scope, err := approvals.ParseScope(*scopeName)

@@ -80,7 +80,7 @@ func (e *Execution) runInServer() error {
 	if err != nil {
 		return err
 	}
-	program, err := os.Executable()
+	self, err := hostpath.Self()
 	if err != nil {
 		return err
 	}
@@ -96,10 +96,15 @@ func (e *Execution) runInServer() error {
 			sockets = slices.Insert(sockets, 0, filepath.Join(runtime, serve.Socket))
 		}
 		for i, socket := range sockets {
-			status, ended, failed := e.ask(socket, program)
+			status, ended, failed := e.ask(socket, self.Path())
 			if errors.Is(failed, serve.ErrAbsent) && !held {
-				if failed = e.startServer(filepath.Dir(socket), i == len(sockets)-1); failed == nil {
-					status, ended, failed = e.ask(socket, program)
+				if dir := filepath.Dir(socket); i == len(sockets)-1 {
+					failed = serve.Start(self, nil, "-dir", dir, "-idle", ownIdle) // for sessions alone
+				} else {
+					failed = serve.StartUser(self, dir)
+				}
+				if failed == nil {
+					status, ended, failed = e.ask(socket, self.Path())
 				}
 			}
 			err = failed
@@ -200,23 +205,18 @@ func KeptError(name string) error {
 // find its leftovers. It does not if there can be no server, or if the command must run from this
 // process.
 func (e *Execution) runServed() (served bool, err error) {
-	runtime, err := serve.Dir(e.Getenv("XDG_RUNTIME_DIR"))
-	if err != nil || e.Getenv("SBX_SERVE") == "off" || e.OwnProcess() != "" {
+	if e.Getenv("SBX_SERVE") == "off" || e.OwnProcess() != "" {
 		return false, nil
 	}
 	if _, err := session.KeeperDir(e.LookupEnv, e.SessionName(), false); err != nil {
 		return false, nil // the process that runs it reports that
 	}
-	program, err := os.Executable()
+	self, err := hostpath.Self()
 	if err != nil {
 		return false, nil
 	}
 	client := serve.Client{Hello: serve.Hello{Args: e.CommandLine}}
-	socket := filepath.Join(runtime, serve.Socket)
-	status, _, err := client.Ask(socket, program)
-	if errors.Is(err, serve.ErrAbsent) && e.startServer(runtime, false) == nil {
-		status, _, err = client.Ask(socket, program)
-	}
+	status, err := client.AskUser(e.Getenv("XDG_RUNTIME_DIR"), self)
 	switch {
 	case err == nil:
 		return true, cli.Exit(status)
@@ -226,29 +226,13 @@ func (e *Execution) runServed() (served bool, err error) {
 	return false, nil
 }
 
-// startServer starts a server for a directory: for sessions alone, or for all commands of this
-// user.
-func (e *Execution) startServer(dir string, sessions bool) error {
-	self, err := hostpath.Self()
-	if err != nil {
-		return err
-	}
-	if sessions {
-		return serve.Start(self, nil, "-dir", dir, "-idle", ownIdle)
-	}
-	if err := serve.Startable(dir); err != nil {
-		return err
-	}
-	return serve.Start(self, []string{"XDG_RUNTIME_DIR=" + filepath.Dir(dir)}, "-detached")
-}
-
 // ask makes a server run the command. A terminal stays with this process, which alone knows whether
 // it is in the foreground: the server gets the typed bytes.
 func (e *Execution) ask(path, program string) (status int, ended syscall.Signal, err error) {
 	e.cmd = &host.Cmd{TTY: true} // the server's command has a terminal if this process has one
 	r := e.newRelay(nil)
 	defer e.terminal.Restore()
-	client := serve.Client{Hello: serve.Hello{Args: e.absoluteCommandLine(), Keep: true, Shell: e.shell, Typed: e.terminal != nil}, Suspend: terminal.SuspendJob}
+	client := serve.Client{Hello: serve.Hello{Args: e.CommandLine, Keep: true, Shell: e.shell, Typed: e.terminal != nil}, Suspend: terminal.SuspendJob}
 	var typed *os.File // where typed bytes go
 	if e.terminal != nil {
 		var read *os.File
@@ -270,21 +254,6 @@ func (e *Execution) ask(path, program string) (status int, ended syscall.Signal,
 		r.Run(signals)
 	}
 	return client.Ask(path, program)
-}
-
-// absoluteCommandLine returns the words of the command line, with a script's path made valid for a
-// process in another directory.
-func (e *Execution) absoluteCommandLine() []string {
-	words := slices.Clone(e.CommandLine)
-	if !e.flags.ByFile {
-		return words
-	}
-	for i, w := range words[:len(words)-len(e.args)] {
-		if flag, name, ok := strings.Cut(w, "@"); ok && (flag == "-c=" || flag == "--c=" || flag == "" && i > 0 && strings.TrimLeft(words[i-1], "-") == "c") {
-			words[i] = flag + "@" + e.Absolute(name)
-		}
-	}
-	return words
 }
 
 // ProcessSpecific reports whether text names a path that differs between processes.

@@ -31,7 +31,7 @@ type Remote struct {
 	// MakeWay closes the Hosts of the command's session that nobody uses. Its error ends the wait for
 	// the session.
 	MakeWay    func() error
-	Send       func(kind byte, m frame.Message)
+	Send       func(kind byte, m frame.Message, fds ...int) error // the end of Life says that the client is gone
 	Stderr     *Buffered
 	Signals    chan os.Signal
 	Life       context.Context // ends with the client

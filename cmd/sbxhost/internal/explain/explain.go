@@ -52,7 +52,7 @@ type Explained struct {
 // Command prints what exec would do.
 func Command(a *cli.App, fs *flag.FlagSet) func() error {
 	flags := &setup.Flags{}
-	flags.Register(fs)
+	flags.Register(a, fs)
 	asJSON, all, about := cli.JSONFlag(fs), cli.VerboseFlag(fs), fs.String("path", "", "")
 	return func() error {
 		if *about != "" {

@@ -185,7 +185,7 @@ func (s *server) leave(r *client, why string) {
 	s.declined = s.declined[max(0, len(s.declined)-maxDeclined):]
 	s.mu.Unlock()
 	reason := serve.Reason(why)
-	r.Send(serve.KindLeave, &reason)
+	r.Write(serve.KindLeave, &reason)
 }
 
 // status formats the server's state for people.
@@ -309,7 +309,6 @@ func (s *server) accept(l *serve.Lock) {
 		s.mu.Unlock()
 		s.all.Go(func() {
 			defer func() {
-				conn.Close()
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				s.clients--
@@ -335,25 +334,30 @@ func (s *server) pass(sig os.Signal) {
 func (s *server) attend(conn *net.UnixConn) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
+		conn.Close()
 		return
 	}
 	life, gone := context.WithCancel(context.Background())
 	defer gone()
-	r := &client{raw: raw, gone: gone}
-	r.Remote = execute.Remote{Take: s.hosts.take, Send: r.send, Signals: make(chan os.Signal, 16), Life: life}
-	defer r.closeFiles()
-	status, why := s.serveOne(r, conn)
+	r := &client{Conn: frame.Over(raw), gone: gone}
+	r.Remote = execute.Remote{Take: s.hosts.take, Send: r.Write, Signals: make(chan os.Signal, 16), Life: life}
+	defer func() {
+		conn.Close()
+		r.reading.Wait()
+		r.closeFiles()
+	}()
+	status, why := s.serveOne(r, conn, raw)
 	switch {
 	case why != "":
 		s.leave(r, why)
 	case !r.query:
 		number := serve.Ended(status, r.Ended)
-		r.Send(serve.KindExit, &number)
+		r.Write(serve.KindExit, &number)
 	}
 }
 
 // serveOne runs the command of a client, or says why it does not.
-func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string) {
+func (s *server) serveOne(r *client, conn *net.UnixConn, raw syscall.RawConn) (status int, why string) {
 	// First of all: a client that finds another program here leaves, and may be gone by now.
 	if s.beside.replaced() {
 		s.mu.Lock()
@@ -362,7 +366,7 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 	}
 	var peer serve.Peer
 	var other error
-	if err := r.raw.Control(func(fd uintptr) { peer, other = serve.Look(int(fd), s.identity) }); err != nil || other != nil {
+	if err := raw.Control(func(fd uintptr) { peer, other = serve.Look(int(fd), s.identity) }); err != nil || other != nil {
 		return 0, errors.Join(err, other).Error()
 	}
 	r.Usage = peer.Usage
@@ -371,7 +375,7 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 		return 0, err.Error()
 	}
 	defer challenge.Close()
-	r.Send(serve.KindWelcome, challenge.Number())
+	r.Write(serve.KindWelcome, challenge.Number())
 	conn.SetReadDeadline(time.Now().Add(helloTime))
 	kind, hello, err := r.hello()
 	if err == nil && hello == nil {
@@ -410,7 +414,7 @@ func (s *server) serveOne(r *client, conn *net.UnixConn) (status int, why string
 	if !hello.Keep && peer.Apart != nil {
 		return 0, peer.Apart.Error()
 	}
-	go r.listen()
+	r.reading.Go(r.listen)
 	if hello.Keep || name != "" {
 		k, err := s.enter(r.Life, e.App, name, hello.Keep, peer.Apart)
 		if err != nil {
@@ -454,7 +458,7 @@ func (s *server) answer(r *client, kind byte) (err error) {
 		return err
 	}
 	reason := serve.Reason(text)
-	r.Send(kind, &reason)
+	r.Write(kind, &reason)
 	r.query = true
 	return nil
 }
@@ -462,11 +466,10 @@ func (s *server) answer(r *client, kind byte) (err error) {
 // client is a connection of sbx, or of an exec with a kept session.
 type client struct {
 	execute.Remote
-	raw     syscall.RawConn
+	*frame.Conn
 	gone    func()
-	files   []int      // received, and not yet used
+	reading sync.WaitGroup
 	streams []*os.File // the client's standard streams
-	writing sync.Mutex
 	args    []string
 	about   serve.Session // the session it asks for
 	query   bool          // for a request that is not a command
@@ -480,37 +483,33 @@ func (r *client) name() string {
 	return "sbx " + cli.QuoteAll(r.args)
 }
 
-func (r *client) send(kind byte, m frame.Message) {
-	r.writing.Lock()
-	defer r.writing.Unlock()
-	_ = frame.Send(r.raw, frame.Encode(kind, m)) // otherwise the client is gone, and the reader notices
-}
-
-// Read implements [io.Reader], and keeps received descriptors.
-func (r *client) Read(p []byte) (int, error) {
-	n, fds, err := frame.ReceivePolled(r.raw, p)
-	r.files = append(r.files, fds...)
-	return n, err
-}
-
 // hello reads what a client wants: a command, if hello is not nil.
 func (r *client) hello() (kind byte, hello *serve.Hello, err error) {
-	kind, payload, err := frame.Read(r, serve.MaxMessage)
+	kind, payload, err := r.Next(serve.MaxMessage)
 	switch {
 	case err != nil || kind == serve.KindStatus:
 	case kind == serve.KindSession:
 		err = frame.Decode(payload, &r.about)
-	case kind == serve.KindHello && len(r.files) == serve.Files:
+	case kind == serve.KindHello:
 		hello = &serve.Hello{}
-		err = frame.Decode(payload, hello)
+		err = cmp.Or(frame.Decode(payload, hello), r.claimStreams())
 	default:
-		err = frame.Malformed("no hello with its descriptors")
+		err = frame.Malformed("no hello")
 	}
 	return kind, hello, err
 }
 
+func (r *client) claimStreams() error {
+	names := [serve.Files]string{"standard input", "standard output", "standard error"}
+	fds, err := r.Claim(serve.Files)
+	for i, fd := range fds {
+		r.streams = append(r.streams, os.NewFile(uintptr(fd), names[i]))
+	}
+	return err
+}
+
 func (r *client) closeFiles() {
-	frame.CloseAll(r.files)
+	r.Discard()
 	for _, f := range r.streams {
 		f.Close()
 	}
@@ -518,10 +517,6 @@ func (r *client) closeFiles() {
 
 // execution returns the client's Execution.
 func (r *client) execution(s *server, hello *serve.Hello) (*execute.Execution, *flag.FlagSet) {
-	for i, name := range []string{"standard input", "standard output", "standard error"} {
-		r.streams = append(r.streams, os.NewFile(uintptr(r.files[i]), name))
-	}
-	r.files = nil
 	r.Stderr = &execute.Buffered{File: r.streams[2]}
 	a := &cli.App{Stdin: r.streams[0], Stdout: r.streams[1], Stderr: r.Stderr,
 		Caller: inforce.Caller{Dir: hello.Dir, Environ: append([]string{}, hello.Environ...), Builtins: s.Builtins, Inject: s.Inject}}
@@ -536,9 +531,7 @@ func (r *client) execution(s *server, hello *serve.Hello) (*execute.Execution, *
 // listen passes signals on, and ends the command if the client is gone.
 func (r *client) listen() {
 	for {
-		kind, payload, err := frame.Read(r, serve.MaxMessage)
-		frame.CloseAll(r.files)
-		r.files = nil
+		kind, payload, err := r.Next(serve.MaxMessage)
 		var number serve.Number
 		if err == nil {
 			if kind != serve.KindSignal {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
+	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
 // The standard error of a client that was killed is its terminal's, or its caller's: what becomes of
@@ -38,7 +39,7 @@ func TestKilledClientIsToldNothing(t *testing.T) {
 	}
 	defer read.Close()
 	life, gone := context.WithCancel(t.Context())
-	r := &client{raw: raw, gone: gone}
+	r := &client{Conn: frame.Over(raw), gone: gone}
 	r.Remote = execute.Remote{Signals: make(chan os.Signal, 1), Life: life, Stderr: &execute.Buffered{File: write}}
 	fmt.Fprintln(r.Stderr, "before it begins")
 	go r.listen()

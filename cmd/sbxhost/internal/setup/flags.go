@@ -40,7 +40,8 @@ type Flags struct {
 	NoSandbox  bool
 }
 
-func (f *Flags) Register(fs *flag.FlagSet) {
+// Register registers the flags for a caller, in whose directory -c finds a script.
+func (f *Flags) Register(a *cli.App, fs *flag.FlagSet) {
 	fs.StringVar(&f.Sandbox, "sandbox", "", "")
 	cli.NameVar(fs, &f.Config, "config", "file")
 	fs.StringVar(&f.Workdir, "C", "", "")
@@ -51,7 +52,7 @@ func (f *Flags) Register(fs *flag.FlagSet) {
 	fs.Func("c", "", func(s string) error {
 		f.script, f.ScriptFile, f.Scripted = s, "", true
 		if name, ok := strings.CutPrefix(s, "@"); ok {
-			f.ByFile = true
+			f.ByFile, name = true, a.Absolute(name)
 			// One argument of a process cannot be longer than 128 KiB.
 			text, err := os.ReadFile(name)
 			if err != nil {
