@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -24,7 +23,6 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/proc"
-	"github.com/sbxhost/sbxhost/shared"
 )
 
 func run(builtins host.Builtins, args []string) int {
@@ -46,9 +44,8 @@ type command struct {
 	name    string // "engines test"
 	foreign bool   // its own flags precede another program's command line
 	nargs   int    // its maximum number of arguments; -1 means any number
-	// define registers the flags, and returns the function to call after they are parsed, or nil if
-	// this system does not support the command. define is nil for a command that only has
-	// subcommands.
+	// define registers the flags, and returns the function to call after they are parsed. It is nil for
+	// a command that only has subcommands.
 	define func(*cli.App, *flag.FlagSet) func() error
 }
 
@@ -176,9 +173,6 @@ func dispatch(a *cli.App, args []string) error {
 	fs := cli.NewFlags(c.name)
 	a.CommandLine = rest
 	run := c.define(a, fs)
-	if run == nil {
-		return &shared.Error{Kind: shared.ErrUnusable, Message: "no engine isolates on " + runtime.GOOS}
-	}
 	switch err := fs.Parse(rest); {
 	case errors.Is(err, flag.ErrHelp):
 		return a.Print(help(c.name))
