@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,8 +48,11 @@ func golden(t *testing.T, path string, got []byte) {
 func render(t *testing.T, diags Diagnostics) string {
 	t.Helper()
 	var b strings.Builder
-	if err := source.Write(&b, diags, false, 80); err != nil {
-		t.Fatal(err)
+	for i, diag := range diags {
+		fmt.Fprintf(&b, "# %s\n", diag.Subject) // which the text names by its line
+		if err := source.Write(&b, diags[i:i+1], false, 80); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return b.String()
 }

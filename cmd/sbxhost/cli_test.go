@@ -216,9 +216,9 @@ func TestValidate(t *testing.T) {
 		stderr           string
 	}{
 		{"valid", fastConfig, true, 0, 0, ""},
-		{"typo", "sandbox \"fast\" {\n  engin = \"bwrap\"\n  netwrk = true\n}\n", false, 2, 0, "sandbox.hcl:2,3-8"},
-		{"engine option", "sandbox \"fast\" {\n  engine = \"bwrap\"\n  config {\n    pth = \"/x\"\n  }\n}\n", false, 1, 0, "sandbox.hcl:4,5-8"},
-		{"not HCL", "sandbox {", false, 1, 0, "sandbox.hcl:1"},
+		{"typo", "sandbox \"fast\" {\n  engin = \"bwrap\"\n  netwrk = true\n}\n", false, 2, 0, "sandbox.hcl line 2"},
+		{"engine option", "sandbox \"fast\" {\n  engine = \"bwrap\"\n  config {\n    pth = \"/x\"\n  }\n}\n", false, 1, 0, "sandbox.hcl line 4"},
+		{"not HCL", "sandbox {", false, 1, 0, "sandbox.hcl line 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -46,7 +46,7 @@ func TestExecStatus(t *testing.T) {
 			args: []string{"x"}, status: 126, outcome: "failed", stderr: "x: not executable\n  hint: chmod +x\n"},
 		{name: "broken", engine: &fakeEngine{waitErr: shared.ErrBroken}, args: []string{"x"}, status: 125, outcome: "failed", stderr: "sandbox broke"},
 		{name: "engine refuses an attribute", engine: &fakeEngine{openErr: &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "engine", Message: "no"}},
-			args: []string{"x"}, status: 125, outcome: "failed", stderr: "sandbox.hcl:2,12-19, in sandbox \"fast\""},
+			args: []string{"x"}, status: 125, outcome: "failed", stderr: "sandbox.hcl line 2, in sandbox \"fast\""},
 		{name: "engine cannot hold a flag", engine: &fakeEngine{features: fewFeatures},
 			args: []string{"-network=true", "x"}, status: 125, outcome: "failed", stderr: "-network: engine \"bwrap\" cannot hold network = true"},
 		{name: "engine has no terminal", engine: &fakeEngine{features: fewFeatures},

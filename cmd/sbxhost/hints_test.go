@@ -73,9 +73,9 @@ func TestEveryTypoIsUnderstood(t *testing.T) {
 		default:
 			text = typo.block + " {\n" + line + "\n}\nsandbox \"s\" {}\n"
 		}
-		at := ":2,"
+		at := " line 2"
 		if (typo.block == "limits" || typo.block == "session") && typo.name != "" {
-			at = ":3,"
+			at = " line 3"
 		}
 		a, _, errs, path := testApp(t, nil, text)
 		status := runLine(a, []string{"validate", "-config", path})
