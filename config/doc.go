@@ -9,8 +9,8 @@
 //   - Every diagnostic has a range in the file.
 //   - No diagnostic shows the value of a variable, or a value that the caller of [DecodeSandbox]
 //     has marked. No text of a file reaches a terminal as a control sequence.
-//   - A file with a hostile form is refused before it is parsed: too long, nested too deeply, not
-//     text, or with characters that hide its meaning.
+//   - A file with a hostile form is refused before it is parsed: too long, with too many brackets,
+//     not text, or with characters that hide its meaning.
 //
 // # Limits
 //

@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
@@ -12,10 +13,9 @@ import (
 // MaxSize is the largest file that Read accepts, in bytes.
 const MaxSize = 1 << 20
 
-// maxNesting is the deepest nesting of brackets, and of operators that wait for their operands. The
-// parser recurses for each with up to 8 KiB of stack, and a Go program cannot recover when its
-// stack is full.
-const maxNesting = 500
+// maxNesting is the number of brackets and operators that a file may have. The parser recurses for
+// each that nests, with up to 8 KiB of stack, and a Go program cannot recover when its stack is full.
+const maxNesting = 2500
 
 // check refuses a file that is not text, or whose text looks different from its meaning.
 func check(filename string, src []byte) hcl.Diagnostics {
@@ -87,74 +87,39 @@ func misleading(r rune) bool {
 	return false
 }
 
-// checkNesting refuses text that would exhaust the parser's stack.
+// nesting are the tokens for which the parser may recurse.
+var nesting = []hclsyntax.TokenType{
+	hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen,
+	hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl,
+	hclsyntax.TokenBang, hclsyntax.TokenMinus, hclsyntax.TokenPlus, hclsyntax.TokenStar, hclsyntax.TokenSlash,
+	hclsyntax.TokenPercent, hclsyntax.TokenQuestion, hclsyntax.TokenLessThan, hclsyntax.TokenGreaterThan,
+	hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThanEq, hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual,
+	hclsyntax.TokenAnd, hclsyntax.TokenOr,
+}
+
+// checkNesting refuses text that could exhaust the parser's stack, whether or not its brackets and
+// operators nest.
 func checkNesting(filename string, src []byte) hcl.Diagnostics {
-	// There can be no more nesting than bytes that can nest.
-	if candidates := countAny(src, "([{!-+*/%?<>=&|"); candidates <= maxNesting {
+	if len(src) <= maxNesting {
 		return nil
 	}
 	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos)
-
-	type level struct {
-		opener hclsyntax.TokenType
-		before int // what waited when the level was opened
-	}
-	var levels []level
-	waiting := 0 // pending openers and operators of the parser
+	count := 0
 	for i := range tokens {
 		tok := &tokens[i]
-		switch tok.Type {
-		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote,
-			hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
-			// Count it once for its inside, and once for what follows it on its own level: x[i][j]
-			// nests in the tree without nesting here.
-			waiting++
-			levels = append(levels, level{tok.Type, waiting})
-			waiting++
-		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCQuote,
-			hclsyntax.TokenCHeredoc, hclsyntax.TokenTemplateSeqEnd:
-			if n := len(levels); n > 0 {
-				waiting, levels = levels[n-1].before, levels[:n-1]
-			}
-		case hclsyntax.TokenComma, hclsyntax.TokenNewline:
-			base, separates := 0, true
-			if n := len(levels); n > 0 {
-				base = levels[n-1].before + 1
-				separates = tok.Type == hclsyntax.TokenComma || levels[n-1].opener == hclsyntax.TokenOBrace
-			}
-			if separates {
-				waiting = base
-			}
-		case hclsyntax.TokenBang, hclsyntax.TokenMinus, hclsyntax.TokenPlus, hclsyntax.TokenStar, hclsyntax.TokenSlash,
-			hclsyntax.TokenPercent, hclsyntax.TokenQuestion, hclsyntax.TokenLessThan, hclsyntax.TokenGreaterThan,
-			hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThanEq, hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual,
-			hclsyntax.TokenAnd, hclsyntax.TokenOr:
-			waiting++
+		if !slices.Contains(nesting, tok.Type) {
+			continue
 		}
-		if waiting > maxNesting {
+		if count++; count > maxNesting {
 			return hcl.Diagnostics{{
 				Severity: hcl.DiagError,
-				Summary:  "Nested too deeply",
-				Detail:   fmt.Sprintf("Brackets and operators nest more than %d deep here.", maxNesting),
+				Summary:  "Too many brackets",
+				Detail:   fmt.Sprintf("A configuration has at most %d brackets and operators, because all of them may nest.", maxNesting),
 				Subject:  tok.Range.Ptr(),
 			}}
 		}
 	}
 	return nil
-}
-
-func countAny(src []byte, set string) int {
-	var in [256]bool
-	for i := range len(set) {
-		in[set[i]] = true
-	}
-	n := 0
-	for _, c := range src {
-		if in[c] {
-			n++
-		}
-	}
-	return n
 }
 
 func sourceError(filename string, src []byte, start, end int, summary, detail string) hcl.Diagnostics {

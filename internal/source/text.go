@@ -1,8 +1,8 @@
 // Package source reads the text of configurations, before its meaning is known: whether it may be
 // parsed, its format, and how to show errors in it.
 //
-// It refuses a hostile text before the parser sees it: a text that is too long or nested too
-// deeply, that is not text, or whose characters make it look different from its meaning. No part of
+// It refuses a hostile text before the parser sees it: a text that is too long or has too
+// many brackets, that is not text, or whose characters make it look different from its meaning. No part of
 // a text reaches a terminal as a control sequence.
 package source
 
