@@ -136,10 +136,9 @@ func (e *Execution) runInServer() error {
 const askInterval = time.Second
 
 // waiter lets the command wait for its session or review, and says so once. Meanwhile it asks for the
-// session, without a wait for the answer.
+// session.
 func (e *Execution) waiter() session.Waiter {
-	said, asked, answers := e.quiet, time.Time{}, make(chan error, 1)
-	answers <- nil
+	said, asked := e.quiet, time.Time{}
 	return func(held *session.InUseError, late bool) error {
 		if late && !said {
 			said = true
@@ -153,16 +152,8 @@ func (e *Execution) waiter() session.Waiter {
 		if e.SessionName() == "" || e.Remote == nil && time.Since(asked) < askInterval {
 			return nil
 		}
-		select {
-		case err := <-answers:
-			if err != nil {
-				return err
-			}
-			asked = time.Now()
-			go func() { answers <- e.makeWay() }()
-		default:
-		}
-		return nil
+		asked = time.Now()
+		return e.makeWay()
 	}
 }
 
