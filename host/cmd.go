@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -219,8 +220,14 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
+// errNotMade is the error of a Cmd without a Host.
+var errNotMade = errors.New("host: Cmd was not made by Host.Command")
+
 // target returns the sandbox that the command asks for.
 func (c *Cmd) target() (t sandbox.Target, err error) {
+	if c.host == nil {
+		return t, errNotMade
+	}
 	if c.definition != nil {
 		t = sandbox.Target{Name: c.definition.ImplicitName(), Definition: *c.definition, DefinitionBinds: len(c.definition.BindPaths)}
 	} else if t, err = c.host.target(c.sandbox); err != nil {

@@ -79,9 +79,6 @@ func (h *Host) approve(ctx context.Context, r *ApprovalRequest, scope approvals.
 // Approve stores an approval for the command before its run. It runs nothing. It returns an error
 // if no approval can permit the command.
 func (c *Cmd) Approve(scope ApprovalScope) (ApprovalRequest, error) {
-	if c.host == nil {
-		return ApprovalRequest{}, errors.New("host: Cmd was not made by Host.Command")
-	}
 	t, facts, err := c.resolveTarget()
 	if err != nil {
 		return ApprovalRequest{}, err

@@ -56,7 +56,7 @@ func (c *Cmd) beginInTime() error {
 	if c.host == nil {
 		c.files.CloseChild()
 		c.files.Close()
-		return errors.New("host: Cmd was not made by Host.Command")
+		return errNotMade
 	}
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	defer cancel(nil)

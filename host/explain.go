@@ -3,7 +3,6 @@
 package host
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/sbxhost/sbxhost/internal/policy"
@@ -13,9 +12,6 @@ import (
 
 // Explain returns what Start would do. It starts nothing except the engine.
 func (c *Cmd) Explain() (*Explanation, error) {
-	if c.host == nil {
-		return nil, errors.New("host: Cmd was not made by Host.Command")
-	}
 	opened, decision, err := c.explainRoute()
 	if err != nil {
 		return nil, err
@@ -48,10 +44,10 @@ func (c *Cmd) Explain() (*Explanation, error) {
 
 // explainRoute decides like begin. It starts no command, asks nobody, and uses up no approval.
 func (c *Cmd) explainRoute() (*sandbox.Open, policy.Decision, error) {
-	if c.host.options.EnginesOnly {
-		return nil, policy.Decision{}, sandbox.ErrNoWorkspace
-	}
 	t, facts, err := c.resolveTarget()
+	if err == nil && c.host.options.EnginesOnly {
+		err = sandbox.ErrNoWorkspace
+	}
 	if err != nil {
 		return nil, policy.Decision{}, err
 	}
