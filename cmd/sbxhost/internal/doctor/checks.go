@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,7 +15,7 @@ import (
 func examine(a *cli.App) []finding {
 	findings := []finding{{Name: "platform", State: stateOK, Found: runtime.GOOS + "/" + runtime.GOARCH + ", " + asWhom()}}
 	findings = append(findings, examinePlatform()...)
-	return append(findings, cacheDir(a), runtimeDir(), network())
+	return append(findings, cacheDir(a))
 }
 
 func asWhom() string {
@@ -71,38 +70,4 @@ func nearest(dir string) string {
 		dir = filepath.Dir(dir)
 	}
 	return dir
-}
-
-// runtimeDir binds a socket in the directory of the engines' sockets.
-func runtimeDir() finding {
-	f := finding{Name: "engine sockets", State: stateOK}
-	dir, err := os.MkdirTemp("", "sbxhost-doctor-")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		f.Found = filepath.Dir(dir)
-		// As long as the real names there.
-		var l net.Listener
-		if l, err = net.Listen("unix", filepath.Join(dir, "plugin4294967295")); err == nil {
-			l.Close()
-		}
-	}
-	if err != nil {
-		f.State, f.Found = stateMissing, err.Error()
-		f.Consequence, f.Fix = "engines cannot be started as processes", "set TMPDIR to a directory that is writable and whose path is short"
-	}
-	return f
-}
-
-// network asks the kernel for a route, and sends nothing.
-func network() finding {
-	f := finding{Name: "network", State: stateOK}
-	conn, err := net.Dial("udp", "192.0.2.1:9")
-	if err != nil {
-		f.State, f.Found = stateLimited, "no route to other machines: "+err.Error()
-		f.Consequence = "sandboxes with network = true reach this machine alone"
-		return f
-	}
-	conn.Close()
-	f.Found = "there is a route to other machines"
-	return f
 }
