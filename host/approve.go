@@ -123,7 +123,7 @@ type NetworkUse = audit.NetworkUse
 //	func (s *ApprovalStore) AddFindings(ctx context.Context, made []Finding, still func(*Finding) bool) error
 //	func (s *ApprovalStore) Findings() ([]Finding, error)
 //	func (s *ApprovalStore) AcknowledgeFindings(ctx context.Context, seen []Finding) error
-//	func (s *ApprovalStore) Trusts(path string, content []byte) (Trust, *Trusted, error)
+//	func (s *ApprovalStore) Trusts(path string, content []byte) (bool, *Trusted, error)
 //	func (s *ApprovalStore) AddTrust(ctx context.Context, path string, content []byte) error
 //	func (s *ApprovalStore) RevokeTrust(ctx context.Context, path string) (bool, error)
 //	func (s *ApprovalStore) TrustList() ([]Trusted, error)

@@ -31,35 +31,19 @@ func sha256Of(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Trust says what the store knows about a configuration. The zero value means nothing.
-type Trust int
-
-const (
-	TrustUnknown   Trust = iota
-	TrustChanged         // another text at that path is trusted
-	TrustConfirmed       // exactly this text is trusted
-)
-
 func (s *Store) trusted() listFile[Trusted, *Trusted] {
 	return listFile[Trusted, *Trusted]{document{s.dir, TrustFileName}, "trusted"}
 }
 
-// Trusts says whether a text at a path is trusted, and returns the record of that path, or nil if
-// there is none.
-func (s *Store) Trusts(path string, content []byte) (Trust, *Trusted, error) {
+// Trusts reports whether exactly this text at a path is trusted. It also returns the record of that
+// path, nil if there is none: with another text, the file has changed.
+func (s *Store) Trusts(path string, content []byte) (bool, *Trusted, error) {
 	list, err := s.TrustList()
-	if err != nil {
-		return TrustUnknown, nil, err
+	i := slices.IndexFunc(list, func(t Trusted) bool { return t.Path == path })
+	if err != nil || i < 0 {
+		return false, nil, err
 	}
-	for i := range list {
-		if t := &list[i]; t.Path == path {
-			if t.Content == string(content) {
-				return TrustConfirmed, t, nil
-			}
-			return TrustChanged, t, nil
-		}
-	}
-	return TrustUnknown, nil, nil
+	return list[i].Content == string(content), &list[i], nil
 }
 
 // AddTrust records that a text at a path is trusted. It replaces an earlier record.

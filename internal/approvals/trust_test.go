@@ -12,22 +12,27 @@ import (
 func TestTrust(t *testing.T) {
 	t.Parallel()
 	s, _ := testStore(t)
-	state := func(path, content string) Trust {
+	state := func(path, content string) string {
 		t.Helper()
-		trust, record, err := s.Trusts(path, []byte(content))
-		if err != nil || (record == nil) != (trust == TrustUnknown) {
-			t.Fatalf("%v, %v, %v", trust, record, err)
+		trusted, record, err := s.Trusts(path, []byte(content))
+		switch {
+		case err != nil || trusted && record == nil:
+			t.Fatalf("%v, %v, %v", trusted, record, err)
+		case trusted:
+			return "trusted"
+		case record != nil:
+			return "changed"
 		}
-		return trust
+		return "unknown"
 	}
-	if got := state("/w/config.hcl", "a"); got != TrustUnknown {
+	if got := state("/w/config.hcl", "a"); got != "unknown" {
 		t.Errorf("before: %v", got)
 	}
 	for _, content := range []string{"a", "b\xff\n"} {
 		if err := s.AddTrust(t.Context(), "/w/config.hcl", []byte(content)); err != nil {
 			t.Fatal(err)
 		}
-		if got := []Trust{state("/w/config.hcl", content), state("/w/config.hcl", content+" "), state("/v/config.hcl", content)}; !reflect.DeepEqual(got, []Trust{TrustConfirmed, TrustChanged, TrustUnknown}) {
+		if got := []string{state("/w/config.hcl", content), state("/w/config.hcl", content+" "), state("/v/config.hcl", content)}; !reflect.DeepEqual(got, []string{"trusted", "changed", "unknown"}) {
 			t.Errorf("%q: %v", content, got)
 		}
 	}
@@ -38,7 +43,7 @@ func TestTrust(t *testing.T) {
 		}
 		list[0].Path = "changed by the caller"
 	}
-	if found, err := s.RevokeTrust(t.Context(), "/w/config.hcl"); err != nil || !found || state("/w/config.hcl", "b\xff\n") != TrustUnknown {
+	if found, err := s.RevokeTrust(t.Context(), "/w/config.hcl"); err != nil || !found || state("/w/config.hcl", "b\xff\n") != "unknown" {
 		t.Errorf("%v, %v", found, err)
 	}
 	if found, err := s.RevokeTrust(t.Context(), "/w/config.hcl"); err != nil || found {
@@ -56,7 +61,7 @@ func TestTrust(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Replace(string(text), "mild", "evil", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if trust, _, err := s.Trusts("/w/config.hcl", []byte("evil")); trust != TrustUnknown || !errors.Is(err, ErrTampered) {
-		t.Errorf("%v, %v", trust, err)
+	if trusted, _, err := s.Trusts("/w/config.hcl", []byte("evil")); trusted || !errors.Is(err, ErrTampered) {
+		t.Errorf("%v, %v", trusted, err)
 	}
 }

@@ -65,8 +65,8 @@ func (c *Caller) Trusts(path string) bool {
 	if err != nil {
 		return false
 	}
-	state, _, err := store.Trusts(path, text)
-	return err == nil && state == approvals.TrustConfirmed
+	trusted, _, err := store.Trusts(path, text)
+	return err == nil && trusted
 }
 
 // trustedText returns the text of a configuration in the workspace, if the user trusts it; path is
@@ -82,17 +82,17 @@ func (c *Caller) trustedText(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, &Hinted{fmt.Errorf("%s was found in the workspace, and %w", hostpath.Shown(path), err), strings.TrimPrefix(named, "or ")}
 	}
-	state, before, err := store.Trusts(path, text)
+	trusted, before, err := store.Trusts(path, text)
 	if err != nil {
 		return nil, &Hinted{fmt.Errorf("%s was found in the workspace, and whether it is trusted is not known: %w", hostpath.Shown(path), err), named}
 	}
-	if state == approvals.TrustConfirmed {
+	if trusted {
 		return text, nil
 	}
 	refusal := &Hinted{fmt.Errorf("%s was found in the workspace, and you have not trusted it; nothing was run", hostpath.Shown(path)),
 		fmt.Sprintf("read it, then: sbxhost trust %s; %s", hostpath.ShellQuoted(path), named)}
 	asked := &Untrusted{Path: path, Text: text}
-	if state == approvals.TrustChanged {
+	if before != nil {
 		refusal.Err = fmt.Errorf("%s was found in the workspace, and has changed since you trusted it (%s); nothing was run", hostpath.Shown(path), Age(time.Since(before.At)))
 		asked.Changed, asked.Previous = true, before.Content
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/prompt"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/config"
-	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/source"
 )
@@ -79,11 +78,11 @@ func trustAdd(a *cli.App, path string) error {
 	if err != nil {
 		return err
 	}
-	state, before, err := store.Trusts(path, text)
+	trusted, before, err := store.Trusts(path, text)
 	if err != nil {
 		return err
 	}
-	if state == approvals.TrustConfirmed {
+	if trusted {
 		return a.Print(fmt.Sprintf("%s is trusted already\n", cli.Quote(path)))
 	}
 	if file, diags := config.Parse(path, text, a.EvalInput()); diags.HasErrors() {
@@ -92,7 +91,7 @@ func trustAdd(a *cli.App, path string) error {
 		return a.PrintLast(fmt.Sprintf("%s: %s; it was not trusted", setup.NameOf(file), cli.Plural(len(errs), "error")), cli.StatusFailed)
 	}
 	// First show the configuration, then say that it is trusted.
-	if state == approvals.TrustChanged {
+	if before != nil {
 		if err := a.Print(prompt.Diff(before.Content, string(text))); err != nil {
 			return err
 		}

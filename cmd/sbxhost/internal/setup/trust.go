@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
-	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/inforce"
 )
 
@@ -22,7 +21,7 @@ func KeepTrust(a *cli.App, name string, before, after []byte) {
 	if err != nil {
 		return
 	}
-	if state, _, err := store.Trusts(path, before); err != nil || state != approvals.TrustConfirmed {
+	if trusted, _, err := store.Trusts(path, before); err != nil || !trusted {
 		return
 	}
 	if err := store.AddTrust(context.Background(), path, after); err != nil {
