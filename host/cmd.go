@@ -62,8 +62,10 @@ type Cmd struct {
 
 	// Stdin, Stdout and Stderr are as in os/exec: nil is the null device, the command gets an
 	// *os.File itself, and a pipe copies everything else. A pipe also copies a regular file as
-	// Stdin of a confined command, which could otherwise reopen it for writing. If Stdout and
-	// Stderr are the same writer, one goroutine at a time calls Write.
+	// Stdin of a confined command, which could otherwise reopen it for writing, and what a confined
+	// command writes to a pipe, socket or regular file as Stderr, for Report.Denials; in a session
+	// with processes, it gets a regular file itself. If Stdout and Stderr are the same writer or
+	// file, one goroutine at a time calls Write.
 	//
 	// The command never gets the caller's terminal: it could read what the user types, and change
 	// the terminal's settings. As Stdin a terminal is the null device, unless TTY is set and the

@@ -3,8 +3,6 @@
 package stdio
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -15,13 +13,11 @@ import (
 const maxSaid = 64 << 10
 
 // StderrExcerpt returns the beginning and the end of what a confined command wrote to its standard
-// error, and to its standard output if both are one file. Call it after End.
+// error, and to its standard output if both are one file. Call it after End. It is empty for a regular
+// file to which processes may go on writing.
 func (f *Files) StderrExcerpt() []byte {
 	if f.stderrEnds == nil {
 		return nil
-	}
-	if f.log != nil {
-		return f.log.read()
 	}
 	return f.stderrEnds.Bytes()
 }
@@ -44,18 +40,12 @@ func (k keeper) Write(p []byte) (int, error) {
 	return k.Writer.Write(p)
 }
 
-// follow returns a duplicate of out, if out is a pipe or a socket: the package then copies the
-// command's output to it. For a regular file, which StderrExcerpt reads later, and for anything
-// else, it returns nil.
-func (f *Files) follow(out *os.File) *os.File {
+// follow returns a duplicate of out, if out is a pipe, a socket or a regular file: the package then
+// copies the command's output to it. For anything else, and for a regular file to which processes may
+// go on writing, it returns nil.
+func (f *Files) follow(out *os.File, mayOutlive bool) *os.File {
 	info, err := out.Stat()
-	if err != nil {
-		return nil
-	}
-	if info.Mode().IsRegular() {
-		f.log = appendedTo(out, info.Size())
-	}
-	if info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
+	if err != nil || !copied(info) || mayOutlive && info.Mode().IsRegular() {
 		return nil
 	}
 	// Use a new descriptor number: a failed write to number 1 or 2 ends a Go program, but here the
@@ -68,60 +58,16 @@ func (f *Files) follow(out *os.File) *os.File {
 	return again
 }
 
-// samePipe reports whether two files are the same pipe or socket.
-func samePipe(f, g *os.File) bool {
+// copied reports whether a file is a pipe, a socket or a regular file.
+func copied(file os.FileInfo) bool {
+	return file.Mode().IsRegular() || file.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
+}
+
+// sameFile reports whether two files are the same pipe, socket or regular file.
+func sameFile(f, g *os.File) bool {
 	a, errA := f.Stat()
 	b, errB := g.Stat()
-	return errA == nil && errB == nil && a.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0 && os.SameFile(a, b)
-}
-
-// appended is the part of a regular file that a command has appended.
-type appended struct {
-	file  *os.File
-	start int64
-}
-
-func appendedTo(file *os.File, size int64) *appended {
-	// A file in append mode has no position before its first write.
-	at, err := file.Seek(0, io.SeekCurrent)
-	if err != nil || at == 0 || at > size {
-		at = size
-	}
-	return &appended{file, at}
-}
-
-// read returns the end of that part; nil if the file cannot be read.
-func (a *appended) read() []byte {
-	info, err := a.file.Stat()
-	if err != nil {
-		return nil
-	}
-	start := max(a.start, info.Size()-maxSaid)
-	if info.Size() < a.start {
-		start = max(0, info.Size()-maxSaid) // it was truncated
-	}
-	text := make([]byte, min(maxSaid, max(0, info.Size()-start)))
-	n, err := a.file.ReadAt(text, start)
-	if n == 0 && err != nil && !errors.Is(err, io.EOF) {
-		// The file may be open for writing alone, as after a shell's redirection.
-		again, err := reopen(a.file)
-		if err != nil {
-			return nil
-		}
-		defer again.Close()
-		n, _ = again.ReadAt(text, start)
-	}
-	return text[:n]
-}
-
-// reopen opens a file for reading that may be open for writing alone, if the system has a path for
-// it.
-func reopen(f *os.File) (again *os.File, err error) {
-	err = control(f, func(fd int) (err error) {
-		again, err = os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
-		return err
-	})
-	return again, err
+	return errA == nil && errB == nil && copied(a) && os.SameFile(a, b)
 }
 
 func duplicate(f *os.File) (again *os.File, err error) {

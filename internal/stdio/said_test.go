@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -142,12 +141,23 @@ func TestSaid(t *testing.T) {
 				file.Seek(0, io.SeekEnd)
 			}
 			f, handed := says(t, &Streams{Stderr: file, Confined: true}, "", "words")
-			want := "words"
-			if runtime.GOOS != "linux" && flags&os.O_RDWR == 0 {
-				want = "" // no path leads to an open file there
+			text, err := os.ReadFile(path)
+			if handed == file || string(text) != "before words" || err != nil || string(f.StderrExcerpt()) != "words" {
+				t.Errorf("handed over: %v, written %q (%v), kept %q", handed == file, text, err, f.StderrExcerpt())
 			}
-			if handed != file || string(f.StderrExcerpt()) != want {
-				t.Errorf("handed over: %v, kept %q", handed == file, f.StderrExcerpt())
+			file.WriteString(" after") // where the command's end
+			other, err := os.OpenFile(path, flags, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close()
+			says(t, &Streams{Stdout: file, Stderr: other, Confined: true}, " out", " err")
+			if text, _ := os.ReadFile(path); string(text) != "before words after out err" {
+				t.Errorf("of both outputs: %q", text)
+			}
+			// Of a background process, too: nobody copies it after the command's end.
+			if _, handed := says(t, &Streams{Stderr: file, Confined: true, MayOutlive: true}, "", ""); handed != file {
+				t.Error("a file for background processes was not handed over")
 			}
 		})
 	}

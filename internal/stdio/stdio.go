@@ -47,7 +47,6 @@ type Files struct {
 	copiers     []func() error
 	copied      chan error    // one from each copier
 	stderrEnds  *Ends         // of the command's standard error; nil if nobody keeps it
-	log         *appended     // standard error, if it is a regular file
 	sharedPipes []*sharedPipe // the copied pipes that other processes may hold open
 	terminals   []*terminal   // the command's own; with TTY, the first one gets the typed input
 }
@@ -112,7 +111,7 @@ func (f *Files) Make(s *Streams) (shared.Stdio, error) {
 // Remake forgets the files and terminals of Make: the next Make makes new ones.
 func (f *Files) Remake() {
 	f.closeTerminals()
-	f.made, f.stdin, f.terminals, f.copiers, f.sharedPipes, f.stderrEnds, f.log = nil, nil, nil, nil, nil, nil, nil
+	f.made, f.stdin, f.terminals, f.copiers, f.sharedPipes, f.stderrEnds = nil, nil, nil, nil, nil, nil
 }
 
 func (f *Files) input(s *Streams) (*os.File, error) {
@@ -137,7 +136,7 @@ func (f *Files) input(s *Streams) (*os.File, error) {
 }
 
 // output returns the file for the output to w. If said is not nil, the output also goes to said; a
-// pipe or a socket of the caller is then copied to, and the command does not get it.
+// pipe, a socket or a regular file of the caller is then copied to, and the command does not get it.
 func (f *Files) output(s *Streams, w io.Writer, said *Ends) (*os.File, error) {
 	var followed *os.File
 	switch out := w.(type) {
@@ -148,7 +147,7 @@ func (f *Files) output(s *Streams, w io.Writer, said *Ends) (*os.File, error) {
 			return f.screen(s, out, said)
 		}
 		if said != nil || s.MayOutlive {
-			followed = f.follow(out)
+			followed = f.follow(out, s.MayOutlive)
 		}
 		if followed == nil {
 			return out, nil
@@ -346,7 +345,7 @@ func sameOutput(a, b io.Writer) bool {
 	}
 	f, _ := a.(*os.File)
 	g, _ := b.(*os.File)
-	return f != nil && g != nil && (isTerminal(f) && isTerminal(g) && sameDevice(f, g) || samePipe(f, g))
+	return f != nil && g != nil && (isTerminal(f) && isTerminal(g) && sameDevice(f, g) || sameFile(f, g))
 }
 
 // sameWriter compares as os/exec does.
