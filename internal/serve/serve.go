@@ -15,9 +15,8 @@ package serve
 
 import (
 	"errors"
-	"io/fs"
+	"fmt"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -53,7 +52,7 @@ const Files = 3
 
 // Hello is a command line of exec and all that it depends on.
 type Hello struct {
-	Program string // the Stamp of the sbxhost that the client would run
+	Program string // StampOf the sbxhost that the client would run
 	Secret  string // the answer to the server's Challenge
 	Dir     string
 	Args    []string // after "exec" or "shell"
@@ -148,16 +147,13 @@ var (
 // Socket is the name of the server's socket in its directory.
 const Socket = "serve"
 
-// Stamp distinguishes one executable from another, and from itself after it was written again.
-func Stamp(info fs.FileInfo) string {
-	return strconv.FormatInt(info.Size(), 10) + " " + strconv.FormatInt(info.ModTime().UnixNano(), 10) + " " + inode(info)
-}
-
-// StampOf is the Stamp of the file at a path.
+// StampOf distinguishes the file at a path from another one, and from itself after it was written
+// again.
 func StampOf(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
 	}
-	return Stamp(info), nil
+	st := info.Sys().(*syscall.Stat_t)
+	return fmt.Sprintf("%d %d %x:%d", info.Size(), info.ModTime().UnixNano(), st.Dev, st.Ino), nil
 }
