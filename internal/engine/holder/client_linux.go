@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -26,8 +25,6 @@ type Client struct {
 	// reaped.
 	holder *os.Process
 	exited <-chan struct{}
-
-	umask uint32 // of this process at the time of the connection
 
 	gone context.Context // ends with the connection; its cause is an error for what is lost
 	lose context.CancelCauseFunc
@@ -73,7 +70,6 @@ func (c *Client) serve(ctx context.Context) (*Client, error) {
 		c.conn.Discard()
 		return nil, err
 	}
-	c.umask = umask()
 	c.gone, c.lose = context.WithCancelCause(context.Background())
 	go c.watch()
 	return c, nil
@@ -139,8 +135,7 @@ type Start struct {
 }
 
 func (c *Client) Start(ctx context.Context, s Start) (*Launcher, error) {
-	m := &run{plan: s.Plan, argv: s.Argv, namespaces: s.Namespaces | unix.CLONE_NEWNS, first: s.First, ahead: s.Ahead, overlays: s.Overlays,
-		umask: c.umask, grouped: s.Group != nil}
+	m := &run{plan: s.Plan, argv: s.Argv, namespaces: s.Namespaces | unix.CLONE_NEWNS, first: s.First, ahead: s.Ahead, overlays: s.Overlays, grouped: s.Group != nil}
 	if s.Joins != nil && s.Joins.client != c {
 		return nil, fmt.Errorf("%w, which had started the first of these processes", ErrLost)
 	}
@@ -402,21 +397,4 @@ func hello(c *frame.Conn) error {
 // must start.
 func ended(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
-}
-
-// umask returns this process's umask, without setting it: umask(2) does both, and new files of
-// another thread would then have the wrong mode.
-func umask() uint32 {
-	b, _ := os.ReadFile("/proc/self/status")
-	return parseUmask(string(b))
-}
-
-// parseUmask reads /proc/PID/status. If that does not say, a command's new files are only for its
-// user.
-func parseUmask(status string) uint32 {
-	n, err := strconv.ParseUint(proc.StatusField(status, "Umask"), 8, 9)
-	if err != nil {
-		return 0o077
-	}
-	return uint32(n)
 }

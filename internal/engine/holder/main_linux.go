@@ -22,14 +22,14 @@ func Main(args []string) int {
 	proc.SetName(processName)
 	unix.CloseOnExec(clientFD)
 	unix.Close(binaryFD)
-	unix.Umask(0)
+	umask := unix.Umask(0)
 
 	conn, err := frame.NewConn(clientFD)
 	if err != nil {
 		return proc.Failed
 	}
 	failed := apart(args[3:])
-	s := &server{conn: conn, trees: map[Plan]*tree{}}
+	s := &server{conn: conn, umask: umask, trees: map[Plan]*tree{}}
 	switch {
 	case failed != nil:
 	case args[2] == alone:

@@ -19,6 +19,7 @@ const maxTrees = 4
 type server struct {
 	conn  *frame.Conn
 	space *space
+	umask int            // of the starter, and so of inits and commands
 	alive sync.WaitGroup // requests
 
 	mu    sync.Mutex
@@ -167,7 +168,7 @@ func (s *server) run(answers *frame.Conn, joins *initProcess, r *run, fds []int)
 		p.group = g
 	}
 	var pid int
-	fork := func() { pid, p.pidfd, failed = r.fork(fds, p.overlays, joins != nil) }
+	fork := func() { pid, p.pidfd, failed = s.fork(r, fds, p.overlays, joins != nil) }
 	if g == nil {
 		t.thread.Do(fork)
 	} else if refused := g.do(s, t, fork); refused != nil {
@@ -200,7 +201,7 @@ func (s *server) run(answers *frame.Conn, joins *initProcess, r *run, fds []int)
 
 // fork starts the init with exactly the descriptors that were sent, from 0 on, and then its
 // overlays. It must run on the tree's thread, or that of a group that has entered the tree.
-func (r *run) fork(fds []int, overlays *ownOverlays, joins bool) (pid, pidfd int, failed *MountError) {
+func (s *server) fork(r *run, fds []int, overlays *ownOverlays, joins bool) (pid, pidfd int, failed *MountError) {
 	pidfd = -1
 	// One that joins others dies with their pid 1, and finds no parent to compare.
 	attr := &syscall.SysProcAttr{Cloneflags: uintptr(r.namespaces), Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd, AmbientCaps: initCaps}
@@ -220,7 +221,7 @@ func (r *run) fork(fds []int, overlays *ownOverlays, joins bool) (pid, pidfd int
 	}
 	// The holder's own is 0, so that everybody could write a command's files. A thread with a mount
 	// namespace of its own has a umask of its own.
-	unix.Umask(int(r.umask))
+	unix.Umask(s.umask)
 	defer unix.Umask(0)
 	start := func() (int, error) {
 		return syscall.ForkExec(r.argv[0], r.argv, &syscall.ProcAttr{

@@ -4,7 +4,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
-const wireVersion = 15
+const wireVersion = 16
 
 // A request comes with one end of a new connection, over which the holder answers. The connection of
 // an init lasts as long as the init, and takes further requests about it.
@@ -56,9 +56,8 @@ func (m *number) Fields(c *frame.Codec) { frame.Int(c, &m.value) }
 
 // A run is the request to start an init.
 type run struct {
-	umask uint32 // of the init, and so of the command
-	plan  Plan
-	argv  []string
+	plan Plan
+	argv []string
 
 	namespaces uint32   // of its sandbox
 	overlays   []string // the directories of which it has overlays of its own
@@ -69,7 +68,6 @@ type run struct {
 }
 
 func (m *run) Fields(c *frame.Codec) {
-	frame.Int(c, &m.umask)
 	frame.Int(c, &m.namespaces)
 	frame.Int(c, &m.files)
 	c.Flag(&m.grouped)
@@ -78,7 +76,7 @@ func (m *run) Fields(c *frame.Codec) {
 	m.plan.Fields(c)
 	c.Texts(&m.argv)
 	c.Texts(&m.overlays)
-	if len(m.argv) == 0 || len(m.argv) > maxWords || m.umask > 0o777 || m.namespaces&^sandboxNamespaces != 0 || m.files >= frame.MaxFiles || m.grouped && m.files == 0 {
+	if len(m.argv) == 0 || len(m.argv) > maxWords || m.namespaces&^sandboxNamespaces != 0 || m.files >= frame.MaxFiles || m.grouped && m.files == 0 {
 		c.Fail("no such run")
 	}
 }

@@ -25,7 +25,7 @@ func TestWire(t *testing.T) {
 		}
 	}
 	for _, wrong := range []frame.Message{
-		&run{}, &run{argv: []string{"x"}, umask: 0o1000}, &run{argv: []string{"x"}, namespaces: 1}, &run{argv: []string{"x"}, files: frame.MaxFiles},
+		&run{}, &run{argv: []string{"x"}, namespaces: 1}, &run{argv: []string{"x"}, files: frame.MaxFiles},
 		&run{argv: make([]string, maxWords+1)}, &overlayOf{source: "s"}, &overlayOf{}, &ownOf{scratch: "/s", sources: []string{"a"}}, &ownOf{sources: []string{"/a"}}, &steps{{Kind: kinds}}, &Sandbox{Namespaces: 1},
 	} {
 		back := reflect.New(reflect.TypeOf(wrong).Elem()).Interface().(frame.Message)
@@ -38,7 +38,7 @@ func TestWire(t *testing.T) {
 // messages are one of each kind.
 func messages(ops []Op) []frame.Message {
 	return []frame.Message{
-		&run{umask: 0o27, plan: NewPlan(ops), argv: []string{"init", "", "--"}, namespaces: 1 << 29, files: 3, grouped: true, first: true, overlays: []string{"/s"}},
+		&run{plan: NewPlan(ops), argv: []string{"init", "", "--"}, namespaces: 1 << 29, files: 3, grouped: true, first: true, overlays: []string{"/s"}},
 		&run{argv: []string{"init"}, ahead: true},
 		&MountError{Index: -1, Call: "call", Reason: "reason", Errno: syscall.EPERM, Shared: true},
 		&overlayOf{"/s", true},
