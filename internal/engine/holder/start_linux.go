@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"strconv"
 	"strings"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/frame"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
@@ -35,49 +37,36 @@ func startHolder(ctx context.Context, config Config) (*Client, error) {
 	if config.Dir == "" {
 		return begin(ctx, -1, nil, config)
 	}
-	uid := os.Geteuid()
+	uid, gid := os.Geteuid(), os.Getegid()
 	if config.User != nil {
-		uid = int(config.User.Uid)
+		uid, gid = int(config.User.Uid), int(config.User.Gid)
 	}
-	dir, err := directory(config, uid)
+	dir, err := SessionDir(config.Dir, uid, gid, Place, "u"+strconv.Itoa(uid))
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(dir)
-	lock, err := openLock(dir)
+	patience, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	fd, err := hostpath.LockAt(patience, dir, lockName, unix.LOCK_EX)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, ErrOther
+	}
 	if err != nil {
 		return nil, err
 	}
+	lock := os.NewFile(uintptr(fd), lockName)
 	defer lock.Close() // a holder that starts here has it too
-	for limit := time.Now().Add(lockPatience); ; {
-		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		switch {
-		case err == nil:
-			return begin(ctx, dir, lock, config)
-		case err != unix.EAGAIN && err != unix.EINTR:
-			return nil, os.NewSyscallError("flock", err)
-		case time.Now().After(limit):
-			return nil, ErrOther
-		}
-		select {
-		case <-time.After(lockRetry):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
+	return begin(ctx, dir, lock, config)
 }
 
-// lockPatience is how long another holder of the session may take to end, and lockRetry how often to
-// look.
-const (
-	lockPatience = 10 * time.Second
-	lockRetry    = 5 * time.Millisecond
-)
+// lockPatience is how long another holder of the session may take to end.
+const lockPatience = 10 * time.Second
 
-// openSession opens a session's directory. Only the user uid, this process's user and root can
-// write to it.
+// openSession opens a session's directory. It follows no link, and only the user uid, this process's
+// user and root can write to it.
 func openSession(dir string, uid int) (fd int, st unix.Stat_t, err error) {
-	fd, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err = hostpath.OpenNoSymlinks(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, st, &os.PathError{Op: "open", Path: dir, Err: err}
 	}
@@ -93,29 +82,30 @@ func openSession(dir string, uid int) (fd int, st unix.Stat_t, err error) {
 	return fd, st, err
 }
 
-// directory opens the holder's own directory in the session's, and makes it.
-func directory(config Config, uid int) (int, error) {
-	session, st, err := openSession(config.Dir, uid)
+// SessionDir opens a directory of a user in a session's directory, and makes it. It follows no link:
+// the user may be able to write to the directory above, and this process may be root's. The user need
+// not be able to enter the session's directory: a holder gets the descriptor.
+func SessionDir(session string, uid, gid int, names ...string) (int, error) {
+	top, st, err := openSession(session, uid)
 	if err != nil {
 		return -1, err
 	}
-	defer unix.Close(session)
-	dir, failed := makeDirs(session, Place, "u"+strconv.Itoa(uid))
+	defer unix.Close(top)
+	dir, failed := makeDirs(top, names...)
 	if failed != nil {
 		return -1, failed
 	}
 	err = unix.Fstat(dir, &st)
-	if err == nil && int(st.Uid) != uid {
-		if config.User == nil || os.Geteuid() != 0 {
-			err = unix.EPERM
-		} else {
-			// The user cannot enter the session's directory; the holder gets a descriptor.
-			err = unix.Fchownat(dir, "", uid, int(config.User.Gid), unix.AT_EMPTY_PATH)
-		}
+	switch {
+	case err != nil:
+	case int(st.Uid) == os.Geteuid(): // just made, with the caller's umask
+		err = errors.Join(unix.Chmod(fdPath+strconv.Itoa(dir), 0o700), unix.Fchownat(dir, "", uid, gid, unix.AT_EMPTY_PATH))
+	case int(st.Uid) != uid:
+		err = unix.EPERM
 	}
 	if err != nil {
 		unix.Close(dir)
-		return -1, os.NewSyscallError("opening the holder's directory", err)
+		return -1, fmt.Errorf("opening %q of the session: %w", path.Join(names...), err)
 	}
 	return dir, nil
 }
@@ -144,15 +134,6 @@ func begin(ctx context.Context, dir int, lock *os.File, config Config) (*Client,
 		}
 	}
 	return c, err
-}
-
-// openLock opens the lock that a session's holder has for its life.
-func openLock(dir int) (*os.File, error) {
-	fd, err := unix.Openat(dir, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, os.NewSyscallError("opening the lock", err)
-	}
-	return os.NewFile(uintptr(fd), lockName), nil
 }
 
 // spawn executes the holder with these words, and the names of this process's namespaces, in
