@@ -29,7 +29,7 @@ func Main(args []string) int {
 		return proc.Failed
 	}
 	failed := apart(args[3:])
-	s := &server{conn: conn, umask: umask, trees: map[Plan]*tree{}}
+	s := &server{conn: conn, umask: umask}
 	switch {
 	case failed != nil:
 	case args[2] == alone:

@@ -23,8 +23,7 @@ type server struct {
 	alive sync.WaitGroup // requests
 
 	mu    sync.Mutex
-	trees map[Plan]*tree // by plan
-	clock uint64
+	trees []*tree // for further inits, one for each plan; the last used at the end
 }
 
 // An initProcess is an init.
@@ -280,20 +279,21 @@ func (s *server) enter(plan Plan, look bool) (*tree, *MountError) {
 func (s *server) take(plan Plan) (t *tree, fresh bool) {
 	s.mu.Lock()
 	if s.space.watch.changed() {
-		for _, old := range s.trees {
-			s.forget(old)
+		for len(s.trees) > 0 {
+			s.forget(s.trees[0])
 		}
 	}
-	t = s.trees[plan]
-	if t == nil {
-		fresh = true
+	i := slices.IndexFunc(s.trees, func(t *tree) bool { return t.plan == plan })
+	if fresh = i < 0; fresh {
 		t = &tree{plan: plan, ready: make(chan struct{})}
-		s.trees[plan] = t
+	} else {
+		t = s.trees[i]
+		s.trees = slices.Delete(s.trees, i, i+1)
 	}
 	t.running++
-	s.clock++
-	t.used = s.clock
-	s.evict()
+	if s.trees = append(s.trees, t); len(s.trees) > maxTrees {
+		s.forget(s.trees[0])
+	}
 	s.mu.Unlock()
 	if !fresh {
 		return t, false
@@ -301,19 +301,6 @@ func (s *server) take(plan Plan) (t *tree, fresh bool) {
 	t.failed = t.make(s.space)
 	close(t.ready)
 	return t, true
-}
-
-// evict drops the trees that were not used for the longest time. The caller holds s.mu.
-func (s *server) evict() {
-	for len(s.trees) > maxTrees {
-		var oldest *tree
-		for _, t := range s.trees {
-			if oldest == nil || t.used < oldest.used {
-				oldest = t
-			}
-		}
-		s.forget(oldest)
-	}
 }
 
 func (s *server) drop(t *tree) {
@@ -324,9 +311,7 @@ func (s *server) drop(t *tree) {
 
 // forget takes t out of use. The caller holds s.mu.
 func (s *server) forget(t *tree) {
-	if s.trees[t.plan] == t {
-		delete(s.trees, t.plan)
-	}
+	s.trees = slices.DeleteFunc(s.trees, func(other *tree) bool { return other == t })
 	if !t.dropped {
 		t.dropped = true
 		t.endUnused()

@@ -19,9 +19,8 @@ type tree struct {
 	// Guarded by server.mu.
 	ready   chan struct{} // closed when failed is final
 	failed  *MountError
-	running int    // inits, and requests that are about to start one
-	used    uint64 // for the least recently used
-	dropped bool   // not to be used again: ends with its last init
+	running int  // inits, and requests that are about to start one
+	dropped bool // not to be used again: ends with its last init
 }
 
 // make builds the tree.
