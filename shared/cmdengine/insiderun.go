@@ -73,7 +73,7 @@ func (r *insideRun) complete(ctx context.Context, stdio [3]*os.File, emit func(s
 	}
 	if err != nil {
 		sockets.Close()
-		switch said := r.Conn.GiveUp(); {
+		switch said := r.Conn.GiveUp(ctx); {
 		case said != nil:
 			return said // the cause of the missing sockets
 		case r.launch.Sandbox == nil && sockets.Lost():

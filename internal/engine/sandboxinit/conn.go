@@ -168,24 +168,11 @@ func (c *Conn) Complete(stdio [3]*os.File, sockets *os.File) error {
 }
 
 // GiveUp ends an init that has no command yet. It returns the *[holder.MountError] that the init
-// sent, or nil.
-func (c *Conn) GiveUp() error {
-	c.mu.Lock()
-	fresh := c.state == connNew
-	if fresh {
-		c.state = connStarted
-	}
-	c.mu.Unlock()
-	raw, err := c.f.SyscallConn()
-	if !fresh || err != nil {
-		return nil
-	}
-	c.f.SetReadDeadline(time.Now().Add(requestTimeout))
-	raw.Control(func(fd uintptr) { syscall.Shutdown(int(fd), syscall.SHUT_WR) }) // a waiting init sees the end
-	go c.read()
-	<-c.started
-	if said, ok := errors.AsType[*holder.MountError](c.startErr); ok {
-		return said
+// had sent, or nil.
+func (c *Conn) GiveUp(ctx context.Context) error {
+	c.HangUp()
+	if unmade, ok := errors.AsType[*holder.MountError](c.Reside(ctx)); ok {
+		return unmade
 	}
 	return nil
 }
