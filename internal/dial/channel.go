@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,18 +24,8 @@ const abandonFor = time.Second
 // Channel is the host's end of the channel to one engine process. Many goroutines may call its
 // methods at once.
 type Channel struct {
-	socket  channelSocket
+	socket  *os.File
 	sending chan struct{} // has a value while a message is sent: messages must not interleave
-}
-
-type channelSocket interface {
-	syscall.Conn
-	Close() error
-	SetWriteDeadline(time.Time) error
-}
-
-func newChannel(socket channelSocket) *Channel {
-	return &Channel{socket: socket, sending: make(chan struct{}, 1)}
 }
 
 // NewChannel makes a channel. The engine process inherits engineEnd, whose number is in
@@ -44,25 +33,11 @@ func newChannel(socket channelSocket) *Channel {
 // with [Channel.Close]. The end of the host's end, by Close or death, ends the engine. Both are
 // close-on-exec. The error is the system's: there are too many open files.
 func NewChannel() (hostEnd *Channel, engineEnd *os.File, err error) {
-	// Not every unix can make close-on-exec sockets: no fork of this program may come in between.
-	syscall.ForkLock.RLock()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-	if err == nil {
-		unix.CloseOnExec(fds[0])
-		unix.CloseOnExec(fds[1])
-	}
-	syscall.ForkLock.RUnlock()
+	ours, theirs, err := frame.FilePair()
 	if err != nil {
-		return nil, nil, os.NewSyscallError("socketpair", err)
+		return nil, nil, err
 	}
-	for _, fd := range fds { // before they become files, for the runtime's poller
-		err = errors.Join(err, unix.SetNonblock(fd, true))
-	}
-	if err != nil {
-		frame.CloseAll(fds[:])
-		return nil, nil, os.NewSyscallError("fcntl", err)
-	}
-	return newChannel(os.NewFile(uintptr(fds[0]), "channel (host)")), os.NewFile(uintptr(fds[1]), "channel (engine)"), nil
+	return &Channel{socket: ours, sending: make(chan struct{}, 1)}, theirs, nil
 }
 
 // Env is the variable for the engine process's environment; fd is the number of its end.

@@ -70,7 +70,7 @@ func TestChannelEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	engineEnd.Close()
-	host.socket.(*os.File).Read(make([]byte, 1)) // until a child that another test has forked has closed it, too
+	host.socket.Read(make([]byte, 1)) // until a child that another test has forked has closed it, too
 	if _, err := host.send(t.Context(), []*os.File{os.Stdin}); !errors.Is(err, shared.ErrEngineLost) {
 		t.Errorf("the engine's end is closed: %v", err)
 	}

@@ -54,6 +54,15 @@ func Pair() (ours *Conn, theirs *os.File, err error) {
 	return ours, os.NewFile(uintptr(fds[1]), "other end of a connection"), nil
 }
 
+// FilePair is Pair for a caller with messages of its own.
+func FilePair() (ours, theirs *os.File, err error) {
+	conn, theirs, err := Pair()
+	if err != nil {
+		return nil, nil, err
+	}
+	return conn.f, theirs, nil
+}
+
 func (c *Conn) Close() error { return c.f.Close() }
 
 // Write sends one whole message.

@@ -29,20 +29,7 @@ const requestTimeout = 5 * time.Second
 // Pair returns the two ends of a control socket, both close-on-exec. Pass the init's end to the
 // launcher (exec.Cmd.ExtraFiles) and close it here when the launcher runs, or the end of the init
 // stays invisible.
-func Pair() (engineEnd, initEnd *os.File, err error) {
-	fds, err := frame.Socketpair()
-	if err != nil {
-		return nil, nil, os.NewSyscallError("socketpair", err)
-	}
-	// Non-blocking before NewFile, so that the runtime's poller accepts it and Close wakes a
-	// reader. The flag belongs to this end alone.
-	if err := syscall.SetNonblock(fds[0], true); err != nil {
-		syscall.Close(fds[0])
-		syscall.Close(fds[1])
-		return nil, nil, os.NewSyscallError("fcntl", err)
-	}
-	return os.NewFile(uintptr(fds[0]), "control"), os.NewFile(uintptr(fds[1]), "control of init"), nil
-}
+func Pair() (engineEnd, initEnd *os.File, err error) { return frame.FilePair() }
 
 // Conn is the engine's end of the control socket of one init, which runs one command. Any goroutine
 // may call its methods. The command may have written what the init sends: it is bounded, checked,
@@ -132,39 +119,23 @@ func (c *Conn) begin(ctx context.Context, request []byte) error {
 
 // Make sends an init that makes its sandbox itself, before Start, what it must make. If it cannot,
 // Start returns a *[holder.MountError].
-func (c *Conn) Make(box *holder.Sandbox) error {
-	return c.send(func() error {
-		_, err := c.f.Write(frame.Encode(kindSandbox, box))
-		return err
-	})
-}
+func (c *Conn) Make(box *holder.Sandbox) error { return c.send(kindSandbox, box) }
 
 // Confine sends an init, before Complete, the confinement of its command. The thread that will
 // start the command applies it at once, which takes a millisecond. The command is then
 // [Command.Confined], and Start returns the kernel's refusal.
-func (c *Conn) Confine(by *Confinement) error {
-	return c.send(func() error {
-		_, err := c.f.Write(frame.Encode(kindConfine, by))
-		return err
-	})
-}
+func (c *Conn) Confine(by *Confinement) error { return c.send(kindConfine, by) }
 
 // Complete passes the command's stdio to an init, before Start. sockets, if not nil, is the init's
 // end of a [NewSockets]; Complete closes it.
 func (c *Conn) Complete(stdio [3]*os.File, sockets *os.File) error {
-	raw, err := c.f.SyscallConn()
-	if err != nil {
-		return err
-	}
 	// Fd makes a file blocking, as a command expects it.
 	files := []int{int(stdio[0].Fd()), int(stdio[1].Fd()), int(stdio[2].Fd())}
 	if sockets != nil {
 		defer sockets.Close()
 		files = append(files, int(sockets.Fd()))
 	}
-	return c.send(func() error {
-		return frame.Send(raw, frame.Encode(kindComplete, empty{}), files...)
-	})
+	return c.send(kindComplete, empty{}, files...)
 }
 
 // GiveUp ends an init that has no command yet. It returns the *[holder.MountError] that the init
@@ -178,13 +149,17 @@ func (c *Conn) GiveUp(ctx context.Context) error {
 }
 
 // send bounds the time of a message to an init that does not run its command yet.
-func (c *Conn) send(write func() error) error {
+func (c *Conn) send(kind byte, m frame.Message, files ...int) error {
+	raw, err := c.f.SyscallConn()
+	if err != nil {
+		return err
+	}
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.f.SetWriteDeadline(time.Now().Add(requestTimeout))
-	err := write()
+	err = frame.Send(raw, frame.Encode(kind, m), files...)
 	c.f.SetWriteDeadline(time.Time{})
-	if err != nil && gone(err) {
+	if gone(err) {
 		return nil // it, or its launcher, has sent the reason
 	}
 	return err
