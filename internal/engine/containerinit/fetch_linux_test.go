@@ -86,10 +86,11 @@ func fetch(t *testing.T, launcher []string) *fetching {
 // run hands one command over and gives its sandboxinit.Conn and output.
 func (f *fetching) run(cmd sandboxinit.Command) (*sandboxinit.Conn, *os.File) {
 	f.t.Helper()
-	engineEnd, initEnd, err := sandboxinit.Pair()
+	control, err := f.line.File()
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	f.line.Close() // or its end would not be seen
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		f.t.Fatal(err)
@@ -100,12 +101,9 @@ func (f *fetching) run(cmd sandboxinit.Command) (*sandboxinit.Conn, *os.File) {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { r.Close() })
-	message, rights := containerinit.Handover(initEnd)
-	_, _, err = f.line.WriteMsgUnix(message, rights, nil)
-	initEnd.Close() // or the end of the init would not be seen
-	conn := sandboxinit.NewConn(engineEnd)
+	conn := sandboxinit.NewConn(control)
 	f.t.Cleanup(func() { conn.Close() })
-	err = errors.Join(err, conn.Complete([3]*os.File{null, w, w}, nil))
+	err = conn.Complete([3]*os.File{null, w, w}, nil)
 	w.Close()
 	if err = errors.Join(err, conn.Start(f.t.Context(), cmd)); err != nil {
 		f.t.Fatal(err)

@@ -7,11 +7,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
 	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
@@ -79,7 +77,7 @@ func (m *meeting) End() {
 }
 
 // accept waits for the init, and for nobody after it.
-func (m *meeting) accept(ctx context.Context) (*line, error) {
+func (m *meeting) accept(ctx context.Context) (*net.UnixConn, error) {
 	stop := context.AfterFunc(ctx, func() { m.listener.Close() })
 	defer stop()
 	conn, err := m.listener.AcceptUnix()
@@ -90,24 +88,13 @@ func (m *meeting) accept(ctx context.Context) (*line, error) {
 		}
 		return nil, err
 	}
-	return &line{conn}, nil
-}
-
-// line is the control socket of a container's init.
-type line struct{ Conn *net.UnixConn }
-
-// hand passes the control socket of the command to the init.
-func (l *line) hand(initEnd *os.File) error {
-	message, rights := containerinit.Handover(initEnd)
-	_, _, err := l.Conn.WriteMsgUnix(message, rights, nil)
-	runtime.KeepAlive(initEnd)
-	return err
+	return conn, nil
 }
 
 // peer is a pidfd of the container's first process; nil if the kernel cannot find it: in another
 // pid namespace, or already gone.
-func (l *line) peer() *os.File {
-	cred, err := daemon.PeerCred(l.Conn)
+func peer(conn *net.UnixConn) *os.File {
+	cred, err := daemon.PeerCred(conn)
 	if err != nil || cred.Pid <= 0 {
 		return nil
 	}

@@ -25,7 +25,6 @@ func NewRun(v *Vessel) *Run {
 	r.Gone, r.End, r.Lost = v.Gone, v.Kill, lost
 	r.Finish = func() {
 		v.awaitGone()
-		v.Line.Conn.Close()
 		r.Conn.Close()
 		r.closeGate()
 	}
@@ -42,23 +41,17 @@ func lost(cause error) error {
 // user may not be root, and then cannot give the container addresses that stand for names: programs
 // must use a proxy, which Begin names in the command's variables.
 func (r *Run) Begin(ctx context.Context, cmd sandboxinit.Command, stdio [3]*os.File, network *gated.Network, emit func(shared.Event)) error {
-	engineEnd, initEnd, err := sandboxinit.Pair()
-	if err != nil {
-		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
-	}
-	r.Conn = sandboxinit.NewConn(engineEnd)
+	r.Conn = sandboxinit.NewConn(r.Vessel.control)
 	var sockets *sandboxinit.Sockets
 	var socketsEnd *os.File
+	var err error
 	if network != nil {
 		if sockets, socketsEnd, err = sandboxinit.NewSockets(); err != nil {
-			initEnd.Close()
 			r.Conn.Close()
 			return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 		}
 	}
-	err = errors.Join(r.Vessel.Line.hand(initEnd), r.Conn.Complete(stdio, socketsEnd))
-	initEnd.Close()
-	if err != nil {
+	if err = r.Conn.Complete(stdio, socketsEnd); err != nil {
 		r.Conn.Close()
 		return &shared.Error{Kind: shared.ErrBroken, Message: "the container's init is gone: " + err.Error()}
 	}

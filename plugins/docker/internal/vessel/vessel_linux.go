@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -22,9 +23,9 @@ import (
 
 // A Vessel is a container that runs.
 type Vessel struct {
-	docker *client.Client
-	id     string
-	Line   *line
+	docker  *client.Client
+	id      string
+	control *os.File // the socket of its init
 	// Warnings are what the daemon ignored in the container's configuration.
 	Warnings []string
 
@@ -63,13 +64,18 @@ func Launch(ctx context.Context, docker *client.Client, p *plan.Plan, at *ocispe
 		case <-meet.Done():
 		}
 	}()
-	if v.Line, err = m.accept(meet); err != nil {
+	conn, err := m.accept(meet)
+	if err != nil {
 		if errors.Is(err, errGone) {
 			return nil, v.startError()
 		}
 		return nil, startFailure(ctx, err)
 	}
-	if pidfd := v.Line.peer(); pidfd != nil {
+	defer conn.Close()
+	if v.control, err = conn.File(); err != nil {
+		return nil, startFailure(ctx, err)
+	}
+	if pidfd := peer(conn); pidfd != nil {
 		go func() {
 			awaitEnd(pidfd)
 			v.end()
@@ -143,9 +149,7 @@ func (v *Vessel) startError() error {
 
 // Remove kills the container's processes and makes the daemon remove it. It does not wait.
 func (v *Vessel) Remove() {
-	if v.Line != nil {
-		v.Line.Conn.Close()
-	}
+	v.control.Close() // nil for a container whose init did not come
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), daemon.RemovalTime)
 		defer cancel()
