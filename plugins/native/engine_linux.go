@@ -178,7 +178,9 @@ func (s *opened) launch(ctx context.Context, cmd *shared.Command) (*cmdengine.La
 		l.Spawn, l.Sandbox = s.aloneSpawner(m), &box
 	}
 	if s.spec.Session.Processes {
-		l.Shared = func(first cmdengine.Process) (cmdengine.Spawner, *holder.Sandbox) { return s.shared(m, first) }
+		l.Shared = func(first cmdengine.Process, emit func(shared.Event)) (cmdengine.Spawner, *holder.Sandbox) {
+			return s.shared(m, first, emit)
+		}
 	}
 	if s.network != nil {
 		l.Gate = func(ctx context.Context, sockets *sandboxinit.Sockets) (cmdengine.Gate, error) {

@@ -295,27 +295,25 @@ func (s *opened) leave() {
 }
 
 // shared is for [cmdengine.Launch].Shared.
-func (s *opened) shared(m *work, first cmdengine.Process) (cmdengine.Spawner, *holder.Sandbox) {
+func (s *opened) shared(m *work, first cmdengine.Process, emit func(shared.Event)) (cmdengine.Spawner, *holder.Sandbox) {
 	if first == nil {
-		return s.spawner(m, holder.Start{Namespaces: m.first.Namespaces, First: true}), &m.first
+		return s.spawner(m, holder.Start{Namespaces: m.first.Namespaces, First: true, Restored: func(dest, reason string) { emit(m.restored(dest, reason)) }}), &m.first
 	}
 	return s.spawner(m, holder.Start{Namespaces: m.member.Namespaces, Joins: first.(*process).Launcher}), &m.member
 }
 
-// Report makes emit receive repairs of hidden or protected paths whose mounts the host removed.
-func (l *process) Report(emit func(shared.Event)) {
-	l.OnRestored(func(dest, reason string) {
-		path := l.work.pathInside(dest)
-		e := shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"mechanism": "mount", "path": path},
-			Message: path + " was replaced on the host, so for a moment it was neither hidden nor protected; now it is again"}
-		if !l.work.rooted {
-			e.Message += ", until a command unmounts it, which nested_userns permits"
-		}
-		if reason != "" {
-			e.Message = path + " was replaced on the host, and is neither hidden nor protected from running commands: " + reason
-		}
-		emit(e)
-	})
+// restored reports the repair of a hidden or protected path whose mount the host removed.
+func (m *work) restored(dest, reason string) shared.Event {
+	path := m.pathInside(dest)
+	e := shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"mechanism": "mount", "path": path},
+		Message: path + " was replaced on the host, so for a moment it was neither hidden nor protected; now it is again"}
+	if !m.rooted {
+		e.Message += ", until a command unmounts it, which nested_userns permits"
+	}
+	if reason != "" {
+		e.Message = path + " was replaced on the host, and is neither hidden nor protected from running commands: " + reason
+	}
+	return e
 }
 
 // pathInside is the path inside of a path in the trees.

@@ -33,8 +33,8 @@ type Launch struct {
 	// serve this one; the caller also compares what Landlock needs. With nil there are no spares.
 	Same func(ctx context.Context, earlier Process) bool
 	// Shared, with Sandbox, returns Spawn and Sandbox for a Session with Processes. first is the
-	// init that is pid 1 for the others; nil starts that one.
-	Shared func(first Process) (Spawner, *holder.Sandbox)
+	// init that is pid 1 for the others; nil starts that one, and emit then receives events about all.
+	Shared func(first Process, emit func(shared.Event)) (Spawner, *holder.Sandbox)
 	first  *insideRun // pid 1 of the persistent session of this member
 
 	// Gate, with [Config.Init], starts, before the command, a process that passes connections

@@ -144,7 +144,7 @@ func (s *sandbox) member(ctx context.Context, c *Launch) (notes []shared.Event, 
 		}
 	}
 	c.first = k.first
-	c.Spawn, c.Sandbox = c.Shared(k.first.process)
+	c.Spawn, c.Sandbox = c.Shared(k.first.process, nil)
 	c.Gate, c.Same = nil, nil
 	return notes, nil
 }
@@ -162,7 +162,7 @@ func (s *sandbox) beginSession(ctx context.Context) (*insideRun, error) {
 	}
 	defer null.Close()
 	s.session.begin(s)
-	c.Spawn, c.Sandbox = c.Shared(nil)
+	c.Spawn, c.Sandbox = c.Shared(nil, s.session.emit)
 	stdio := [3]*os.File{null, null, null}
 	r, err := s.launch(ctx, s.limits, c, false, stdio)
 	if err != nil {
@@ -172,9 +172,6 @@ func (s *sandbox) beginSession(ctx context.Context) (*insideRun, error) {
 		return nil, r.notStarted(ctx, err)
 	}
 	s.session.hear(r.gate)
-	if l, ok := r.process.(interface{ Report(func(shared.Event)) }); ok {
-		l.Report(s.session.emit)
-	}
 	return r, nil
 }
 

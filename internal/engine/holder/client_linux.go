@@ -121,6 +121,10 @@ type Start struct {
 	// namespaces this one is in, except those in Namespaces. Its Sandbox is then a Member.
 	First bool
 	Joins *Launcher
+	// Restored, with First, is called when the holder restores a mount at dest, because somebody on the
+	// host replaced its mount point: in the tree of this init, or of one that has joined it. A reason
+	// says why the holder could not. It may be nil.
+	Restored func(dest, reason string)
 	// Ahead says that it waits for a command. Call [Client.Same] before that: meanwhile the host
 	// removes stubs for running commands, and nobody checks the tree.
 	Ahead bool
@@ -156,7 +160,7 @@ func (c *Client) Start(ctx context.Context, s Start) (*Launcher, error) {
 		answers.Close()
 		return nil, err
 	}
-	l := &Launcher{client: c, conn: answers, pid: pid, pidfd: fds[0], exited: make(chan struct{})}
+	l := &Launcher{client: c, conn: answers, restored: s.Restored, pid: pid, pidfd: fds[0], exited: make(chan struct{})}
 	go l.follow()
 	return l, nil
 }
@@ -257,14 +261,13 @@ func (c *Client) lost(err error, about *Launcher) error {
 
 // A Launcher is an init that the holder has started.
 type Launcher struct {
-	client *Client
-	conn   *frame.Conn // the holder kills the init when it ends
-	pid    int
+	client   *Client
+	conn     *frame.Conn               // the holder kills the init when it ends
+	restored func(dest, reason string) // see Start
+	pid      int
 
 	mu    sync.Mutex // keeps the descriptor open while it is used
 	pidfd int
-
-	onRestored func(dest, reason string) // guarded by mu; may be nil
 
 	end    sync.Once
 	watch  sync.Once
@@ -275,25 +278,6 @@ type Launcher struct {
 
 // Pid is its number, which may be another process's after Wait.
 func (l *Launcher) Pid() int { return l.pid }
-
-// OnRestored makes the Launcher call told when the holder restores a mount at dest, because
-// somebody on the host replaced its mount point. The mount is in the tree of this init, which is
-// the First of its namespaces, or of an init that has joined it. A reason says why the holder could
-// not restore the mount.
-func (l *Launcher) OnRestored(told func(dest, reason string)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.onRestored = told
-}
-
-func (l *Launcher) reportRestored(dest, reason string) {
-	l.mu.Lock()
-	told := l.onRestored
-	l.mu.Unlock()
-	if told != nil {
-		told(dest, reason)
-	}
-}
 
 func (l *Launcher) Kill() error {
 	l.mu.Lock()
@@ -371,7 +355,9 @@ func (l *Launcher) hear() (syscall.WaitStatus, error) {
 		if err := frame.Decode(payload, &m); err != nil {
 			return 0, err
 		}
-		l.reportRestored(m.dest, m.reason)
+		if l.restored != nil {
+			l.restored(m.dest, m.reason)
+		}
 	}
 }
 
