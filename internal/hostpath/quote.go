@@ -3,11 +3,14 @@ package hostpath
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 // maxShown is how many bytes of a path a message shows: two lines of a terminal, and longer than
@@ -105,34 +108,25 @@ func QuoteList(paths []string) string {
 }
 
 // MostIn returns the deepest directory that contains more than half of some absolute, clean paths,
-// where each step down counts only the paths that are left, and how many paths it contains. It is
-// for refusals of too many paths: it says where to look.
-func MostIn(paths []string) (dir string, n int) {
-	dir = "/"
-	for {
-		counts := map[string]int{}
-		most := ""
-		for _, p := range paths {
-			name, _, more := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(p, dir), "/"), "/")
-			if !more {
-				continue // a path itself, not a directory of several
-			}
-			if counts[name]++; counts[name] > counts[most] {
-				most = name
-			}
-		}
-		if counts[most]*2 <= len(paths) {
-			return dir, len(paths)
-		}
-		dir = path.Join(dir, most)
-		var below []string
-		for _, p := range paths {
-			if strings.HasPrefix(p, dir+"/") {
-				below = append(below, p)
-			}
-		}
-		paths = below
+// and how many it contains. It is for refusals of too many paths: it says where to look.
+func MostIn(list []string) (dir string, n int) {
+	if len(list) == 0 {
+		return "/", 0
 	}
+	// What a directory contains is in a row here. So if it is more than half, the one in the middle is of it.
+	middle := slices.Sorted(slices.Values(list))[len(list)/2]
+	for dir = range paths.Up(path.Dir(middle)) {
+		n = 0
+		for _, p := range list {
+			if p != dir && paths.Inside(dir, p) {
+				n++
+			}
+		}
+		if 2*n > len(list) {
+			break
+		}
+	}
+	return dir, n
 }
 
 // Shown leaves plain text alone, and quotes all other text so that its ends and its content are
