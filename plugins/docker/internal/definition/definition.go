@@ -31,18 +31,14 @@ func invalid(name, format string, args ...any) *shared.Error {
 	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config." + name, Message: fmt.Sprintf(format, args...)}
 }
 
-// Parse decodes a definition's config block. cmdengine has checked the names of its options.
+// Parse decodes a definition's config block. cmdengine has checked the names of its options, and
+// sbxhost their types.
 func Parse(raw json.RawMessage) (*Options, error) {
 	o := &Options{Pull: "missing"}
 	if len(raw) > 0 {
 		err := json.Unmarshal(raw, o)
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-			wanted := map[string]string{"cap_add": "a list of strings", "writable_root": "true or false"}
-			article := "a"
-			if wrong.Value == "array" || wrong.Value == "object" {
-				article = "an"
-			}
-			return nil, invalid(wrong.Field, "must be %s, not %s %s", cmp.Or(wanted[wrong.Field], "a string"), article, wrong.Value)
+			return nil, invalid(wrong.Field, "a JSON %s does not fit there", wrong.Value)
 		}
 		if err != nil {
 			return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config", Message: "must be an object"}

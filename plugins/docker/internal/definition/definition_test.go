@@ -51,13 +51,13 @@ func TestParseOptionsRefuses(t *testing.T) {
 func TestParseOptionsWrongTypes(t *testing.T) {
 	t.Parallel()
 	for raw, message := range map[string]string{
-		`{"image":["a"]}`:                     "config.image: must be a string, not an array",
-		`{"image":"a","pull":true}`:           "config.pull: must be a string, not a bool",
-		`{"image":"a","user":1000}`:           "config.user: must be a string, not a number",
-		`{"image":"a","cap_add":"CHOWN"}`:     "config.cap_add: must be a list of strings, not a string",
-		`{"image":"a","cap_add":[1]}`:         "config.cap_add: must be a list of strings, not a number",
-		`{"image":"a","writable_root":{}}`:    "config.writable_root: must be true or false, not an object",
-		`{"image":"a","writable_root":"yes"}`: "config.writable_root: must be true or false, not a string",
+		`{"image":["a"]}`:                     "config.image: a JSON array does not fit there",
+		`{"image":"a","pull":true}`:           "config.pull: a JSON bool does not fit there",
+		`{"image":"a","user":1000}`:           "config.user: a JSON number does not fit there",
+		`{"image":"a","cap_add":"CHOWN"}`:     "config.cap_add: a JSON string does not fit there",
+		`{"image":"a","cap_add":[1]}`:         "config.cap_add: a JSON number does not fit there",
+		`{"image":"a","writable_root":{}}`:    "config.writable_root: a JSON object does not fit there",
+		`{"image":"a","writable_root":"yes"}`: "config.writable_root: a JSON string does not fit there",
 	} {
 		_, err := Parse([]byte(raw))
 		if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute+": "+e.Message != message {
