@@ -439,11 +439,18 @@ func pass[M any](receive func() (M, error), send func(M) error) error {
 }
 
 func (d *driver) TaskEvents(_ *proto.TaskEventsRequest, stream proto.Driver_TaskEventsServer) error {
+	return sendEvents(stream, d.events, nil)
+}
+
+// sendEvents sends events until the stream or the life of their source ends.
+func sendEvents(stream proto.Driver_TaskEventsServer, events <-chan *proto.DriverTaskEvent, ended <-chan struct{}) error {
 	for {
 		select {
+		case <-ended:
+			return nil
 		case <-stream.Context().Done():
 			return nil
-		case event := <-d.events:
+		case event := <-events:
 			if err := stream.Send(event); err != nil {
 				return err
 			}

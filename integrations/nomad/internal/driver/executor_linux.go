@@ -314,18 +314,7 @@ func (e *executor) emitEvent(message string) {
 }
 
 func (e *executor) TaskEvents(_ *proto.TaskEventsRequest, stream proto.Driver_TaskEventsServer) error {
-	for {
-		select {
-		case <-e.life.Done():
-			return nil
-		case <-stream.Context().Done():
-			return nil
-		case event := <-e.events:
-			if err := stream.Send(event); err != nil {
-				return err
-			}
-		}
-	}
+	return sendEvents(stream, e.events, e.life.Done())
 }
 
 func (e *executor) WaitTask(ctx context.Context, _ *proto.WaitTaskRequest) (*proto.WaitTaskResponse, error) {
