@@ -129,24 +129,16 @@ func parseName(text string) (string, error) {
 			return "", errors.New("is no name that DNS could have (IDNA): write it as a browser's address bar shows it once the page is there")
 		}
 	}
-	name = strings.TrimSuffix(strings.ToLower(name), ".")
-	if name == "" {
+	if name == "" || name == "." {
 		return "", errors.New(`has no name: write one, such as "registry.npmjs.org"`)
 	}
-	if len(name) > maxName {
-		return "", fmt.Errorf("is longer than a name can be (%d characters)", maxName)
+	name, ok := Canonical(name)
+	if !ok || strings.Contains(name, "_") {
+		return "", errors.New(`is no name of a host, which has up to 253 characters: parts of up to 63 letters, digits and "-", with one dot between two of them`)
 	}
 	last := ""
 	for label := range strings.SplitSeq(name, ".") {
 		switch {
-		case label == "":
-			return "", errors.New("has an empty part: write one dot between two parts, and none before the first")
-		case len(label) > maxLabel:
-			return "", fmt.Errorf("has a part that is longer than %d characters: %s", maxLabel, quote(label))
-		case strings.Contains(label, "_"):
-			return "", errors.New(`has a "_" in it, which no name of a host has`)
-		case strings.IndexFunc(label, func(c rune) bool { return !letter(byte(c)) }) >= 0:
-			return "", fmt.Errorf("has a character that no name of a host has: %s", quote(label))
 		case label[0] == '-' || label[len(label)-1] == '-':
 			return "", fmt.Errorf(`has a part that begins or ends with "-": %s`, quote(label))
 		case strings.HasPrefix(label, "xn--"):
