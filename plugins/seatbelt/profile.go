@@ -150,35 +150,15 @@ func (w *writer) literals(list ...string) (filters []string) {
 	return filters
 }
 
-// size is the size of a filter in a rule: an expression's text, or a parameter's value.
-func (w *writer) size(filter string) int {
-	size := len(filter)
-	if _, after, ok := strings.Cut(filter, `(param "P`); ok {
-		number, _, _ := strings.Cut(after, `"`)
-		if i, err := strconv.Atoi(number); err == nil {
-			size += len(w.parameters[i].value)
-		}
-	}
-	return size
-}
-
 // regex is a filter. The expressions use an alphabet without quotes and backslashes; see
 // foldLiteral.
 func regex(expr string) string { return `(regex #"` + expr + `")` }
 
-// rule writes a rule, or several if one would be too long for macOS. Without filters it writes
-// none.
+// rule writes a rule, or several if it has many filters. Without filters it writes none.
 func (w *writer) rule(action, operations string, filters []string) {
-	for len(filters) > 0 {
-		size := w.size(filters[0])
-		n := 1
-		for n < len(filters) && size+w.size(filters[n]) <= maxRule {
-			size += w.size(filters[n])
-			n++
-		}
+	for some := range slices.Chunk(filters, maxFilters) {
 		w.line("(" + action + " " + operations)
-		w.line("  " + strings.Join(filters[:n], "\n  ") + ")")
-		filters = filters[n:]
+		w.line("  " + strings.Join(some, "\n  ") + ")")
 	}
 }
 
