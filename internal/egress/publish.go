@@ -40,24 +40,15 @@ func parsePublish(text string) (p Publish, err error) {
 	}
 	addr, port := netip.AddrFrom4([4]byte{127, 0, 0, 1}), p.Inside
 	if rest != "" || len(inside) != len(text) {
-		listen := rest
-		if i := strings.LastIndexByte(rest, ':'); i >= 0 {
-			listen = rest[i+1:]
-			host := rest[:i]
-			if inner, ok := strings.CutPrefix(host, "["); ok {
-				host, ok = strings.CutSuffix(inner, "]")
-				if addr, err = netip.ParseAddr(host); !ok || err == nil && !addr.Is6() {
-					err = errNoAddress
-				}
-			} else if addr, err = netip.ParseAddr(host); err == nil && addr.Is6() {
-				return p, fmt.Errorf(`has an IPv6 address without brackets: write "[%s]:PORT:%d"`, addr, p.Inside)
-			}
-			if err != nil || addr.Zone() != "" || addr.Is4In6() {
-				return p, errNoAddress
-			}
-		}
+		listen := rest[strings.LastIndexByte(rest, ':')+1:]
 		if port, err = parsePort(listen); err != nil {
 			return p, err
+		}
+		if len(listen) != len(rest) {
+			at, err := netip.ParseAddrPort(rest)
+			if addr = at.Addr(); err != nil || addr.Zone() != "" || addr.Is4In6() {
+				return p, errNoAddress
+			}
 		}
 	}
 	p.Listen = netip.AddrPortFrom(addr, port)
