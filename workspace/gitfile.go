@@ -78,6 +78,9 @@ func readRegular(fd int, openErr error, path string, limit int64) ([]byte, error
 	if !fi.Mode().IsRegular() {
 		return nil, fmt.Errorf("%q is not a regular file: %w", path, ErrGitLayout)
 	}
+	if fi.Size() == 0 { // also of /proc, as root's kmsg: a read waits there, and takes what another program would read
+		return nil, nil
+	}
 	var data []byte
 	if fi.Size() <= limit {
 		if data, err = io.ReadAll(io.LimitReader(f, limit+1)); err != nil {

@@ -57,3 +57,16 @@ func TestWrittenByAMapping(t *testing.T) {
 		t.Error("it looks as before")
 	}
 }
+
+// A read of root's /proc/kmsg waits, and takes what another program would read. Such files have no
+// size.
+func TestLooksAtNothingInProc(t *testing.T) {
+	t.Parallel()
+	const path = "/proc/self/limits"
+	if text, err := readSmall(path, maxGitConfig); err != nil || len(text) > 0 {
+		t.Errorf("%q, %v", text, err)
+	}
+	if stampOf(path).text != stampOf("/proc/self/status").text {
+		t.Error("the text counts")
+	}
+}
