@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func layoutOf(dir string) (GitLayout, error) { return GitDirs(dir) }
@@ -49,6 +52,28 @@ func TestActionsOfMany(t *testing.T) {
 	}
 	if found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, dirs, nil); len(found) != MaxGitActions {
 		t.Errorf("git was asked about %d", len(found))
+	}
+}
+
+// Git would wait for a HEAD that is a pipe, and each command for git.
+func TestActionsWithAPipe(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	top := base + "/proj"
+	tree(t, top, map[string]string{".git/refs/heads/x": "", ".git/objects/info/packs": ""})
+	if err := unix.Mkfifo(top+"/.git/HEAD", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w, _ := obeyed(t, base, nil)
+	found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{top}, nil)
+	for what := range found[top].On {
+		if strings.Contains(what, "no answer") {
+			t.Error(what)
+		}
+	}
+	if i, _ := found[top].since(nil, false); i.Unclear == "" {
+		t.Error("it is not reported")
 	}
 }
 

@@ -215,6 +215,10 @@ func (q *question) gather() {
 	for _, p := range q.git.files(q.layout) {
 		q.configFile(p)
 	}
+	// Git reads it before it judges the directory; a symlink it only resolves.
+	if head := stampWithin(join(q.layout.GitDir, "HEAD"), 0); q.layout.GitDir != "" && !head.absent() && !head.symlink() && !head.regular() {
+		q.fail(fmt.Errorf("git: the HEAD of %.300q is not a file: %w", q.layout.GitDir, ErrGitLayout))
+	}
 	q.settings = q.list("--no-includes")
 	for _, s := range q.settings {
 		if s.file != "" {
