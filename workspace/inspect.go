@@ -472,7 +472,7 @@ func Looks(path string) string {
 			flag = unix.O_NOFOLLOW // targets of links in there have no bounds
 		}
 		entries, _ := readDir(at, flag, maxLooks)
-		for _, e := range entries {
+		for _, e := range entries[:min(len(entries), maxLooks-1-n-len(queue))] { // it takes no more, and a path can be long
 			queue = append(queue, join(at, e.Name()))
 		}
 	}

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -68,5 +71,33 @@ func TestLooksAtNothingInProc(t *testing.T) {
 	}
 	if stampOf(path).text != stampOf("/proc/self/status").text {
 		t.Error("the text counts")
+	}
+}
+
+// A command can give one file very many names with long paths.
+func TestLooksAtManyLongPaths(t *testing.T) { // not parallel: it counts what the process allocates
+	dir := t.TempDir()
+	deep := filepath.Join(dir, strings.Repeat("/"+strings.Repeat("x", 255), 13))
+	file := filepath.Join(dir, "file")
+	if err := errors.Join(os.MkdirAll(deep, 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		d := filepath.Join(deep, strconv.Itoa(i))
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for j := range 200 {
+			if err := os.Link(file, filepath.Join(d, strconv.Itoa(j))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	Looks(dir)
+	runtime.ReadMemStats(&after)
+	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 40 {
+		t.Errorf("it allocates %d MiB", n)
 	}
 }
