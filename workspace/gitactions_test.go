@@ -84,7 +84,7 @@ func TestSubmodulesThatLeadBack(t *testing.T) {
 	top := tempDir(t)
 	git(t, top, "init", "-q")
 	tree(t, top, map[string]string{"one": "-> .", "two": "-> .", "in/one": "-> ..", "sub/file": "",
-		".gitmodules": "[submodule \"a\"]\npath = .\npath = one\npath = two\npath = in/one\npath = sub\npath = none/sub\n"})
+		".gitmodules": "[submodule \"a\"]\npath = .\npath = one\npath = two\npath = in/one\npath = sub\npath = none/sub\npath = deep" + strings.Repeat("/x", 128) + "\n"})
 	l, err := GitDirs(top)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/gitindex"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
@@ -524,7 +525,7 @@ func (l GitLayout) WorkTrees(top string, left *int64) (w WorkTrees) {
 		}
 	}
 	for _, link := range links {
-		if filepath.IsLocal(link) {
+		if filepath.IsLocal(link) && strings.Count(link, "/") < gitindex.MaxDepth {
 			add(filepath.Join(top, link))
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/scan"
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/workspace"
 )
@@ -220,7 +221,7 @@ func (f *lookup) submodules(own, within []string) map[string]submodule {
 			return
 		}
 		for _, p := range f.WorkTrees(dir, &l).Submodules {
-			if _, known := found[p]; known || !paths.InsideAny(within, p) {
+			if _, known := found[p]; known || !paths.InsideAny(within, p) || strings.Count(strings.TrimPrefix(p, from), "/") > scan.MaxDepth {
 				continue
 			}
 			way := Follow(filepath.Join(p, ".git"))

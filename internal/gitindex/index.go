@@ -22,7 +22,12 @@ const (
 	maxName  = 4095
 	maxNames = 8 // times the size of the index
 	maxLinks = 10_000
+	// Someone walks to each link, step by step.
+	maxLinkBytes = 1 << 20
 )
+
+// MaxDepth is how deep a link may lie: sbxhost hides deeper directories.
+const MaxDepth = 128
 
 // An Index is the content of an index file.
 type Index struct {
@@ -79,7 +84,7 @@ func Read(b []byte, size int) (i Index, ok bool) {
 	b = b[:len(b)-size] // without the checksum
 	sum := sha256.New()
 	name := ""
-	at, names := 12, 0
+	at, names, links := 12, 0, 0
 	var starts []int
 	for range count {
 		shared, n := 0, 0
@@ -106,6 +111,9 @@ func Read(b []byte, size int) (i Index, ok bool) {
 		case name == "" || kind == 0x4000: // of a split or sparse index: git has the names elsewhere
 			return i, false
 		case kind == 0xe000:
+			if links += len(name); links > maxLinkBytes || strings.Count(name, "/") >= MaxDepth {
+				return i, false
+			}
 			i.Links = append(i.Links, name)
 		}
 		if starts = append(starts, at); shared > 0 {

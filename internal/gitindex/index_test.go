@@ -106,6 +106,34 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
+// The host walks to each submodule: a small index could have it walk for hours.
+func TestDeepLinks(t *testing.T) {
+	t.Parallel()
+	links := func(n, depth int) []byte {
+		b := binary.BigEndian.AppendUint32([]byte("DIRC\x00\x00\x00\x04"), uint32(n))
+		name := "a" + strings.Repeat("/a", depth)
+		for i := range n {
+			entry := make([]byte, 62)
+			binary.BigEndian.PutUint32(entry[24:], 0o160000)
+			binary.BigEndian.PutUint16(entry[60:], uint16(len(name)))
+			b = append(append(b, entry...), 0)
+			if i == 0 {
+				b = append(b, name...)
+			}
+			b = append(b, 0)
+		}
+		return append(b, make([]byte, 20)...)
+	}
+	for _, tt := range []struct {
+		n, depth int
+		ok       bool
+	}{{100, 20, true}, {1, 127, true}, {1, 128, false}, {5000, 120, false}} {
+		if i, ok := Read(links(tt.n, tt.depth), 20); ok != tt.ok || len(i.Links) > 5000 {
+			t.Errorf("%d of depth %d: understood: %v", tt.n, tt.depth, ok)
+		}
+	}
+}
+
 func TestTables(t *testing.T) {
 	t.Parallel()
 	plain := index(t, threads)
