@@ -310,7 +310,7 @@ sandbox "fast" {
 		if err != nil || parseErr != nil {
 			t.Fatal(err, parseErr)
 		}
-		return last.PermittedDNSDomains
+		return last.DNSNames
 	}
 	kept := func(script string) *exec.Cmd {
 		cmd := exec.Command(filepath.Join(s.bin, "sbxhost"), "exec", "-config", s.dir+"/c.hcl", "-session", "k", "-keep", "-c", script)

@@ -27,7 +27,7 @@ import (
 )
 
 // inject finds the credentials that a definition adds to requests, the placeholders for commands,
-// and an authority that commands trust. The notes are about unavailable credentials.
+// and a certificate that commands trust. The notes are about unavailable credentials.
 func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *view.Input) (notes []string, err error) {
 	sets := m.Sets()
 	for _, name := range q.Injected(sets) {
@@ -70,13 +70,13 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *vie
 		return notes, nil
 	}
 	slices.Sort(hosts)
-	a, err := m.trusted.of(slices.Compact(hosts))
+	c, err := m.trusted.of(slices.Compact(hosts))
 	if err != nil {
 		return nil, err
 	}
-	in.Substitutes, out.Inject.Certificate = []view.Substitute{a.trust}, a.certificate
+	in.Substitutes, out.Inject.Certificate = []view.Substitute{c.trust}, c.secret
 	for _, name := range view.TrustVariables() {
-		out.instead = append(out.instead, env.Secret{Name: name, Value: a.trust.Path, Origin: view.OriginInject})
+		out.instead = append(out.instead, env.Secret{Name: name, Value: c.trust.Path, Origin: view.OriginInject})
 	}
 	return notes, nil
 }
@@ -94,7 +94,7 @@ func (r *Resolved) withhold(variable string, secret shared.Secret, origin string
 	r.withheldSecrets = append(r.withheldSecrets, secret)
 }
 
-// trustCopied makes sure that commands see the authority: without a copy of the file they would see
+// trustCopied makes sure that commands see the certificate: without a copy of the file they would see
 // the original.
 func (m *Machine) trustCopied(out *Resolved) error {
 	for _, e := range out.Spec.Table {
@@ -110,51 +110,49 @@ func (m *Machine) trustCopied(out *Resolved) error {
 	return nil
 }
 
-// authorities have issued certificates for hosts of credentials, each for one list of hosts. Their
-// keys are gone, so nobody can issue another certificate.
-type authorities struct {
+// certificates are for hosts of credentials, each for one list of hosts.
+type certificates struct {
 	mu     sync.Mutex
-	byHost map[string]*authority
-	copies []string // files with their certificates
+	byHost map[string]*certificate
+	copies []string // files with them
 }
 
-type authority struct {
-	trust       view.Substitute
-	certificate shared.Secret
+type certificate struct {
+	trust  view.Substitute // what commands trust
+	secret shared.Secret   // with its key
 }
 
-func (as *authorities) of(hosts []string) (*authority, error) {
-	as.mu.Lock()
-	defer as.mu.Unlock()
+func (cs *certificates) of(hosts []string) (*certificate, error) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
 	key := strings.Join(hosts, " ")
-	if as.byHost[key] == nil {
-		a, err := newAuthority(hosts)
+	if cs.byHost[key] == nil {
+		c, err := newCertificate(hosts)
 		if err != nil {
 			return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: view.OriginInject, Message: err.Error()}
 		}
-		if as.byHost == nil {
-			as.byHost = map[string]*authority{}
+		if cs.byHost == nil {
+			cs.byHost = map[string]*certificate{}
 		}
-		as.byHost[key] = a
+		cs.byHost[key] = c
 	}
-	return as.byHost[key], nil
+	return cs.byHost[key], nil
 }
 
-// keep records a file with a certificate of the authorities.
-func (as *authorities) keep(file string) {
-	as.mu.Lock()
-	defer as.mu.Unlock()
-	if !slices.Contains(as.copies, file) {
-		as.copies = append(as.copies, file)
+// keep records a file with a certificate.
+func (cs *certificates) keep(file string) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if !slices.Contains(cs.copies, file) {
+		cs.copies = append(cs.copies, file)
 	}
 }
 
 // Close removes the files of certificates.
 func (m *Machine) Close() {
-	as := &m.trusted
-	as.mu.Lock()
-	defer as.mu.Unlock()
-	for _, file := range as.copies {
+	m.trusted.mu.Lock()
+	defer m.trusted.mu.Unlock()
+	for _, file := range m.trusted.copies {
 		os.Remove(file)
 	}
 }
@@ -163,69 +161,43 @@ func (m *Machine) Close() {
 var bundles = [...]string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/pki/tls/cacert.pem",
 	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem"}
 
-// newAuthority makes an authority for these hosts only.
-func newAuthority(hosts []string) (*authority, error) {
-	a := &authority{}
+// newCertificate makes a certificate for these hosts, which signs itself.
+func newCertificate(hosts []string) (*certificate, error) {
+	c := &certificate{}
 	for _, file := range bundles {
 		way := Follow(file)
 		content, err := os.ReadFile(way.End)
 		if way.Err == nil && err == nil {
-			a.trust = view.Substitute{Path: way.End, At: way.End, Content: content, Why: view.OriginInject}
+			c.trust = view.Substitute{Path: way.End, At: way.End, Content: content, Why: view.OriginInject}
 			break
 		}
 	}
-	if a.trust.Path == "" {
+	if c.trust.Path == "" {
 		return nil, fmt.Errorf("there is no file of certificates to trust, such as %s: install the package ca-certificates", bundles[0])
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	form := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "sandbox, for one session"}, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
-		PermittedDNSDomainsCritical: true, PermittedDNSDomains: hosts,
-	}
-	root, rootPEM, err := issue(form, nil, &key.PublicKey, key)
-	if err != nil {
-		return nil, err
-	}
-	leaf, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	form = &x509.Certificate{
-		Subject: pkix.Name{CommonName: "sandbox"}, NotBefore: form.NotBefore, NotAfter: form.NotAfter, DNSNames: hosts,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
-	}
-	_, leafPEM, err := issue(form, root, &leaf.PublicKey, key)
-	if err != nil {
-		return nil, err
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(leaf)
-	if err != nil {
-		return nil, err
-	}
-	a.trust.Content = slices.Concat(bytes.TrimRight(a.trust.Content, "\n"), []byte("\n"), rootPEM)
-	a.certificate = shared.Secret(slices.Concat(leafPEM, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
-	return a, nil
-}
-
-// issue makes a certificate that by signs; if by is nil, the certificate signs itself.
-func issue(form, by *x509.Certificate, of *ecdsa.PublicKey, key *ecdsa.PrivateKey) (*x509.Certificate, []byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	form.SerialNumber = serial
-	if by == nil {
-		by = form
+	now := time.Now()
+	form := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "sandbox, for one session"}, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0), DNSNames: hosts,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true, // no authority: nothing that it signs is trusted
 	}
-	der, err := x509.CreateCertificate(rand.Reader, form, by, of, key)
+	cert, err := x509.CreateCertificate(rand.Reader, form, form, &key.PublicKey, key)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	made, err := x509.ParseCertificate(der)
-	return made, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	own := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
+	c.trust.Content = slices.Concat(bytes.TrimRight(c.trust.Content, "\n"), []byte("\n"), own)
+	c.secret = shared.Secret(slices.Concat(own, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+	return c, nil
 }

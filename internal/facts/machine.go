@@ -125,7 +125,7 @@ type Machine struct {
 	served             []string
 	scanners           scanners
 	ghToken            ghToken
-	trusted            authorities
+	trusted            certificates
 	renewedCredentials atomic.Pointer[renewedCredentials]
 }
 

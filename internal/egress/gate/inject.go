@@ -26,8 +26,7 @@ import (
 // server for the sandbox, and a client of the real host. It passes on all other connections
 // unchanged.
 type Injection struct {
-	// Certificate is valid for all hosts of Credentials, by an authority that programs inside
-	// trust.
+	// Certificate is valid for all hosts of Credentials. Programs inside trust it.
 	Certificate tls.Certificate
 	Credentials []Credential
 	// Roots are the authorities that the gate trusts to name the real hosts; nil means those of
