@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // ErrPattern is wrapped by the errors for an invalid pattern.
@@ -112,42 +112,29 @@ func parseName(text string) (Name, error) {
 	return n, nil
 }
 
-// parseSet translates a set, whose text begins after the "[", for package path: there, "!" and a
-// "]" at the first position mean something else.
+// parseSet translates a set, whose text begins after the "[", for package path, which takes ranges
+// that run backwards, and bytes that are no UTF-8, without a word.
 func parseSet(text string) (set, rest string, err error) {
-	unclosed := fmt.Errorf(`the "[" has no "]"; write \\[ for the character (HCL needs two backslashes): %w`, ErrPattern)
-	set, rest = "[", text
-	if strings.HasPrefix(text, "!") || strings.HasPrefix(text, "^") {
-		set, rest = "[^", text[1:]
+	end := 0
+	for end < len(text) && text[end] != ']' {
+		if text[end] == '\\' {
+			end++
+		}
+		end++
 	}
-	for first := true; rest != ""; first = false {
-		if rest[0] == ']' && !first {
-			return set + "]", rest[1:], nil
-		}
-		lo, more, ok := member(rest)
-		hi := lo
-		if ok && len(more) > 1 && more[0] == '-' && more[1] != ']' {
-			hi, more, ok = member(more[1:])
-		}
-		switch {
-		case !ok:
-			return "", "", unclosed
-		case hi < lo:
-			return "", "", fmt.Errorf("the range %c-%c runs backwards: %w", lo, hi, ErrPattern)
-		case lo <= utf8.RuneError && utf8.RuneError <= hi:
-			return "", "", fmt.Errorf("a set holds bytes that are no UTF-8: %w", ErrPattern)
-		}
-		set += fmt.Sprintf(`\%c-\%c`, lo, hi)
-		rest = more
+	if end >= len(text) {
+		return "", "", fmt.Errorf(`the "[" has no "]"; write \\[ for the character (HCL needs two backslashes): %w`, ErrPattern)
 	}
-	return "", "", unclosed
-}
-
-// member reads a character of a set.
-func member(text string) (r rune, rest string, ok bool) {
-	text = strings.TrimPrefix(text, `\`)
-	r, size := utf8.DecodeRuneInString(text)
-	return r, text[size:], size > 0
+	negation, characters := "", text[:end]
+	if text[0] == '!' || text[0] == '^' {
+		negation, characters = "^", text[1:end]
+	}
+	set = "[" + negation + characters + "]"
+	one, err := regexp.Compile("[" + characters + "]")
+	if _, bad := path.Match(set, ""); bad != nil || err != nil || one.MatchString("\xff") {
+		return "", "", fmt.Errorf(`"[%s]" is not a set such as [a-z] or [!a-z]; write \\] and \\- for these characters (HCL needs two backslashes): %w`, text[:end], ErrPattern)
+	}
+	return set, text[end+1:], nil
 }
 
 // String returns the pattern as written.
