@@ -9,8 +9,8 @@
 //
 // [GitDirs] finds the git directories of a worktree or submodule, and [Workspace.GitControls] what a
 // git on the host obeys there.
-// [Workspace.Inspect] and [Workspace.GitActions] find what git would act on in a repository that a
-// command has made or changed. None runs a program that the workspace controls: git is only asked
+// [Workspace.GitActions] finds what git would act on in a repository that a command has made or
+// changed. None runs a program that the workspace controls: git is only asked
 // for its configuration.
 //
 // Commands cannot write what git obeys. If such a path does not exist, the host holds a stub there,

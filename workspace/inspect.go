@@ -31,34 +31,20 @@ const (
 // An Inspection is what a git that runs in a repository, outside of a sandbox, would act on. Names
 // are raw: quote them.
 type Inspection struct {
-	Hooks      []string // executable files in its hooks directory, the first 20
-	Keys       []string // keys of its configuration that name commands or lead elsewhere, the first 20
-	More       int      // the number of further hooks and keys
-	Alternates bool     // it takes objects from elsewhere
-	Unclear    string   // why there may be more; "" if there is no more
-}
-
-// Inspect looks at a repository that a command has made, perhaps to deceive: what it does not
-// understand is unclear, never safe.
-func (w *Workspace) Inspect(ctx context.Context, dir string, as *User) (i Inspection) {
-	l, err := GitDirs(dir)
-	switch {
-	case err != nil:
-		i.unclear(err)
-		return i
-	case l.Kind == "":
-		i.unclear(errors.New("git: most of the repository is elsewhere, or gone"))
-		return i
-	}
-	now := w.gitActions(ctx, dir, l, as)
-	maps.DeleteFunc(now.On, func(what, _ string) bool { return strings.HasPrefix(what, actsOnHook+"/") }) // the user's settings or keys name those
-	i, _ = now.since(nil, false)
-	for _, file := range l.configurations() {
-		if _, err := ReadNoSymlinks(file, maxGitConfig); !errors.Is(err, fs.ErrNotExist) {
-			i.unclear(err)
-		}
-	}
-	return i
+	// Hooks are executable files in its hooks directory, and Keys are keys of its configuration
+	// that name commands or further configuration: the first 20 of each. More counts the rest.
+	Hooks []string `json:"hooks"`
+	Keys  []string `json:"config_keys"`
+	More  int      `json:"more"`
+	// Alternates says that it takes objects from elsewhere.
+	Alternates bool `json:"alternates"`
+	// Pending are paths in the git directory that the command made or changed, and that git
+	// continues from or uses: of a rebase, an am, a cherry-pick or a revert, whose lists can name
+	// commands, and objects/info/alternates.
+	Pending []string `json:"pending"`
+	// Unclear says, in one line, why git may act on, or write to, more than the lists have; else
+	// empty.
+	Unclear string `json:"unclear"`
 }
 
 // name adds a name to one of the lists, and counts it if the list is full.
@@ -105,9 +91,9 @@ const (
 // MaxGitActions bounds the repositories: each costs some milliseconds.
 const MaxGitActions = 256
 
-// GitActions asks git what it acts on in those directories, and in their cloned submodules, as
-// GitControls does. layout is GitDirs, or a cache of it. Of a repository that is not understood, it names
-// nothing in a directory that commands cannot read.
+// GitActions asks git what it acts on in those directories, which a command may have made to
+// deceive, and in their cloned submodules, as GitControls does. layout is GitDirs, or a cache of it.
+// Of a repository that is not understood, it names nothing in a directory that commands cannot read.
 func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (GitLayout, error), readable func(dir string) bool, dirs []string, as *User) GitActions {
 	found := GitActions{}
 	add := func(path string, l GitLayout) {
@@ -227,6 +213,9 @@ func (a Acts) since(before map[string]string, unclear bool) (i Inspection, any b
 		if was, ok := before[what]; ok && was == a.On[what] && !(unclear && kind == actsUnclear) {
 			continue
 		}
+		if before == nil && kind == actsOnHook && filepath.IsAbs(name) {
+			continue // the user's settings or its keys name those
+		}
 		switch any = true; kind {
 		case actsOnHook:
 			i.name(&i.Hooks, name)
@@ -301,15 +290,26 @@ func (p Pending) add(path string) {
 	}
 }
 
-// Since lists what is in progress now, and was not, or not in this state, before.
-func (p Pending) Since(before Pending) (list []string) {
-	for path, now := range p {
-		if now.Common == "" && now != before[path] {
+// Since lists what is in progress now, and was not, or not in this state, before. misplaced are
+// sentences about such indexes that name files which git, on the host, would or may write outside of
+// the work tree or into a git directory.
+func (p Pending) Since(before Pending) (list, misplaced []string) {
+	left := MaxIndexes
+	for _, path := range slices.Sorted(maps.Keys(p)) {
+		switch now := p[path]; {
+		case now == before[path]:
+		case now.Common == "":
 			list = append(list, path)
+		default:
+			i, err := readIndex(path, now.Common, &left)
+			if err != nil {
+				misplaced = append(misplaced, fmt.Sprintf("git: %v", err))
+			} else if i.Misplaced != "" {
+				misplaced = append(misplaced, fmt.Sprintf("git: %.300q names %.300q, and git would write that file outside of the work tree or into a git directory", path, i.Misplaced))
+			}
 		}
 	}
-	slices.Sort(list)
-	return list
+	return list, misplaced
 }
 
 const (
@@ -318,24 +318,6 @@ const (
 	// no time.
 	MaxIndexes int64 = 256 << 20
 )
-
-// Misplaced lists indexes that are different from before and name files that git, on the host,
-// would or may write outside of the work tree or into a git directory.
-func (p Pending) Misplaced(before Pending) (said []string) {
-	left := MaxIndexes
-	for path, now := range p {
-		if now.Common != "" && now != before[path] {
-			i, err := readIndex(path, now.Common, &left)
-			if err != nil {
-				said = append(said, fmt.Sprintf("git: %v", err))
-			} else if i.Misplaced != "" {
-				said = append(said, fmt.Sprintf("git: %.300q names %.300q, and git would write that file outside of the work tree or into a git directory", path, i.Misplaced))
-			}
-		}
-	}
-	slices.Sort(said)
-	return slices.Compact(said)
-}
 
 // readIndex reads an index. A missing one has no entries. It takes what it reads from left. An error
 // says that git may read the index in another way.

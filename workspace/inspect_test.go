@@ -51,7 +51,7 @@ func TestInspect(t *testing.T) {
 	base := tempDir(t)
 	w := inspector(t, base)
 	root := repo(t, base+"/proj")
-	if i := w.Inspect(t.Context(), root, nil); len(i.Hooks)+len(i.Keys)+i.More != 0 || i.Unclear != "" || i.Alternates {
+	if i := w.inspect(t, root); len(i.Hooks)+len(i.Keys)+i.More != 0 || i.Unclear != "" || i.Alternates {
 		t.Errorf("a plain one: %+v", i)
 	}
 	tree(t, root, map[string]string{
@@ -63,12 +63,18 @@ func TestInspect(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	i := w.Inspect(t.Context(), root, nil)
+	i := w.inspect(t, root)
 	keys := []string{"alias.st", "core.fsmonitor", "core.hookspath", "core.pager", "core.sshcommand", "diff.old.textconv", "extensions.worktreeconfig", "filter.x]y.clean",
 		"include.path", "includeif.gitdir:~/.path", "lfs.customtransfer.x.path", "rebase.instructionformat", "remote.origin.uploadpack"}
 	if !slices.Equal(i.Keys, keys) || !slices.Equal(i.Hooks, []string{"a\nb", "pre-commit", "pre-push"}) || !i.Alternates || i.More != 0 || i.Unclear != "" {
 		t.Errorf("%+v", i)
 	}
+}
+
+// inspect returns what git acts on in a repository that is new.
+func (w *Workspace) inspect(t *testing.T, dir string) Inspection {
+	readable := func(p string) bool { return strings.HasPrefix(p, dir) }
+	return w.GitActions(t.Context(), layoutOf, readable, []string{dir}, nil).Since(nil, false)[dir]
 }
 
 // What is not understood gets no all-clear.
@@ -109,7 +115,6 @@ func TestInspectUnclear(t *testing.T) {
 			return nil
 		},
 		"a HEAD that is none": func(d string) error { return os.WriteFile(d+"/HEAD", nil, 0o644) },
-		"no repository":       func(d string) error { return os.RemoveAll(d) },
 	} {
 		dir := fmt.Sprintf("%s/a\nb%d", base, n)
 		n++
@@ -117,8 +122,8 @@ func TestInspectUnclear(t *testing.T) {
 		if err := change(dir + "/.git"); err != nil {
 			t.Fatal(err)
 		}
-		i := w.Inspect(t.Context(), dir, nil)
-		if i.Unclear == "" && len(i.Hooks) == 0 || strings.ContainsAny(i.Unclear, "\n") || len(i.Unclear) > 1100 {
+		i := w.inspect(t, dir)
+		if i.Unclear == "" && len(i.Hooks)+len(i.Keys) == 0 || strings.ContainsAny(i.Unclear, "\n") || len(i.Unclear) > 1100 {
 			t.Errorf("%s: %q", name, i.Unclear)
 		}
 		if all := fmt.Sprint(i); strings.Contains(all, "hunter2") {
@@ -151,16 +156,16 @@ func TestInspectIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	i := inspector(t, base).Inspect(t.Context(), root, nil)
+	i := inspector(t, base).inspect(t, root)
 	if len(i.Hooks) != 0 || len(i.Keys) != maxNamed || i.More != 5001-maxNamed || i.Unclear == "" { // too many are commands
 		t.Errorf("%d hooks, %d keys, %d more, %q", len(i.Hooks), len(i.Keys), i.More, i.Unclear)
 	}
 	tree(t, root, map[string]string{".git/config": "[core]\n"})
-	if i := inspector(t, base).Inspect(t.Context(), root, nil); len(i.Hooks) != maxNamed || i.More != 500-maxNamed || i.Unclear != "" {
+	if i := inspector(t, base).inspect(t, root); len(i.Hooks) != maxNamed || i.More != 500-maxNamed || i.Unclear != "" {
 		t.Errorf("%d hooks, %d more, %q", len(i.Hooks), i.More, i.Unclear)
 	}
 	tree(t, root, map[string]string{".git/config": "[filter \"" + strings.Repeat("n", 100_000) + "\"]\nclean = x\n"})
-	if i := inspector(t, base).Inspect(t.Context(), root, nil); len(i.Keys) != 1 || len(i.Keys[0]) > maxKey+10 {
+	if i := inspector(t, base).inspect(t, root); len(i.Keys) != 1 || len(i.Keys[0]) > maxKey+10 {
 		t.Errorf("a long key: %d", len(i.Keys))
 	}
 }
@@ -185,30 +190,37 @@ func TestPending(t *testing.T) {
 		p.Add(l)
 		return p
 	}
+	since := func(now, before Pending) []string {
+		list, misplaced := now.Since(before)
+		if len(misplaced) > 0 {
+			t.Errorf("%q", misplaced)
+		}
+		return list
+	}
 	none := look()
 	git(t, root, "rebase", "-q", "--exec", "touch "+base+"/ran", "HEAD~1")
-	if now := look(); len(now.Since(none)) != 0 || !exists(base+"/ran") {
-		t.Errorf("a rebase that has ended: %q", now.Since(none))
+	if now := look(); len(since(now, none)) != 0 || !exists(base+"/ran") {
+		t.Errorf("a rebase that has ended: %q", since(now, none))
 	}
 	git(t, root, "-c", "sequence.editor=sed -i s/^pick/edit/", "rebase", "-q", "-i", "HEAD~1")
 	todo := root + "/.git/rebase-merge/git-rebase-todo"
 	stopped := look()
-	if got := stopped.Since(none); !slices.Equal(got, []string{root + "/.git/rebase-merge"}) {
+	if got := since(stopped, none); !slices.Equal(got, []string{root + "/.git/rebase-merge"}) {
 		t.Errorf("a rebase that has stopped: %q", got)
 	}
-	if got := look().Since(stopped); len(got) != 0 {
+	if got := since(look(), stopped); len(got) != 0 {
 		t.Errorf("nothing happened: %q", got)
 	}
 	if err := os.WriteFile(todo, []byte("exec evil\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := look().Since(stopped); len(got) != 1 {
+	if got := since(look(), stopped); len(got) != 1 {
 		t.Errorf("its list is another: %q", got)
 	}
 	git(t, root, "rebase", "--quit")
 	for _, name := range []string{"/.git/rebase-apply", "/.git/sequencer", "/.git/worktrees/near/rebase-merge", "/.git/MERGE_AUTOSTASH", "/.git/BISECT_NAMES", "/.git/objects/info/alternates", "/.git/lazygit.yml", "/.git/refs/replace", "/.git/shallow", "/.git/info/grafts"} {
 		tree(t, root, map[string]string{name + "/todo": "x"})
-		if got := look().Since(none); !slices.Equal(got, []string{root + name}) {
+		if got := since(look(), none); !slices.Equal(got, []string{root + name}) {
 			t.Errorf("%s: %q", name, got)
 		}
 		if err := os.RemoveAll(root + name); err != nil {
@@ -216,7 +228,7 @@ func TestPending(t *testing.T) {
 		}
 	}
 	tree(t, root, map[string]string{".git/worktrees/wt/rebase-merge/todo": "x"})
-	if got := look().Since(none); len(got) != 0 {
+	if got := since(look(), none); len(got) != 0 {
 		t.Errorf("in a worktree that is protected: %q", got)
 	}
 	wt, err := GitDirs(base + "/wt")
@@ -224,12 +236,12 @@ func TestPending(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := Pending{}
-	if p.Add(wt); len(p.Since(Pending{})) != 1 {
+	if p.Add(wt); len(since(p, Pending{})) != 1 {
 		t.Errorf("in a worktree: %v", p)
 	}
 	git(t, root, "replace", "HEAD", "HEAD~1")
 	git(t, root, "pack-refs", "--all")
-	if got := look().Since(none); !slices.Contains(got, root+"/.git/packed-refs") {
+	if got := since(look(), none); !slices.Contains(got, root+"/.git/packed-refs") {
 		t.Errorf("a packed replacement: %q", got)
 	}
 	packed, err := os.ReadFile(root + "/.git/packed-refs")
@@ -241,15 +253,15 @@ func TestPending(t *testing.T) {
 	if got := git(t, root, "log", "--oneline"); got != replaced {
 		t.Fatalf("git reads no replacement after a tab: %q", got)
 	}
-	if got := look().Since(none); !slices.Contains(got, root+"/.git/packed-refs") {
+	if got := since(look(), none); !slices.Contains(got, root+"/.git/packed-refs") {
 		t.Errorf("a replacement after a tab: %q", got)
 	}
 	git(t, root, "replace", "-d", strings.TrimSpace(git(t, root, "--no-replace-objects", "rev-parse", "HEAD")))
-	if got := look().Since(none); len(got) != 0 {
+	if got := since(look(), none); len(got) != 0 {
 		t.Errorf("an empty directory: %q", got)
 	}
 	tree(t, root, map[string]string{".git/rebase-merge": "-> ../second"})
-	if got := look().Since(none); len(got) != 1 {
+	if got := since(look(), none); len(got) != 1 {
 		t.Errorf("a link: %q", got)
 	}
 }
@@ -335,9 +347,9 @@ func TestIndexesTogether(t *testing.T) {
 		}
 		now[path] = Operation{Look: "new", Common: dir}
 	}
-	said := now.Misplaced(nil)
+	list, said := now.Since(nil)
 	unread := slices.DeleteFunc(slices.Clone(said), func(s string) bool { return !strings.Contains(s, "all indexes together") })
-	if len(said) != 6 || len(unread) != 2 {
-		t.Errorf("%q", said)
+	if len(list) != 0 || len(said) != 6 || len(unread) != 2 {
+		t.Errorf("%q, %q", list, said)
 	}
 }

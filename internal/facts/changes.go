@@ -36,14 +36,13 @@ type repository struct {
 
 // at returns the state of the repository in a directory.
 func (f *lookup) at(out *Resolved, top string) repository {
-	r := repository{Taken: "one that is not understood", Pending: workspace.Pending{}}
 	l, err := f.layout(top)
 	used := []workspace.GitLayout{l}
+	r := repository{Taken: fmt.Sprintf("%s %q %q", l.Kind, l.GitDir, l.CommonDir), Pending: workspace.Pending{}}
 	if err != nil {
-		r.Odd = append(r.Odd, err.Error())
-		used = workspace.PointedLayouts(top)
-	} else {
-		r.Taken = fmt.Sprintf("%s %q %q", l.Kind, l.GitDir, l.CommonDir)
+		r.Taken, r.Odd, used = "one that is not understood", []string{err.Error()}, workspace.PointedLayouts(top)
+	} else if l.Kind == "" {
+		r.Odd = append(r.Odd, fmt.Sprintf("git: most of the repository %q is elsewhere, or gone", top))
 	}
 	if said := workspace.BesideGitDir(top); said != "" {
 		r.Odd = append(r.Odd, said)
@@ -371,7 +370,7 @@ func (m *Machine) changesOf(out *Resolved, look *lookup, now *baseline, made *Ch
 
 // unclear adds the reason why nobody knows what git acts on in a directory that existed before.
 func (made *Changes) unclear(dir, why string) {
-	made.Repositories = append(made.Repositories, RepositoryReport{Path: dir, Existing: true, Unclear: why})
+	made.Repositories = append(made.Repositories, RepositoryReport{Path: dir, Existing: true, Inspection: workspace.Inspection{Unclear: why}})
 }
 
 // repositoryReports returns the reports of repositories that were made, and of those that existed
@@ -398,37 +397,34 @@ func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, 
 		joined := sub.From != "" && sub != out.baseline.Submodules[p]
 		was, existing := out.baseline.Repositories[p]
 		report := RepositoryReport{Path: p, Superproject: sub.From, Existing: !joined && (i >= n || existing)}
+		var pending, reasons []string
 		if len(reports) < maxChanges || report.Existing {
 			is, ok := now.Repositories[p]
 			if !ok {
 				is = look.at(out, p)
 			}
-			report.Pending = is.Pending.Since(before.Pending)
+			pending, reasons = is.Pending.Since(before.Pending)
+			reasons = slices.DeleteFunc(slices.Concat(is.Odd, reasons), oneOf(before.Odd))
 			if !report.Existing { // its Alternates say it
-				report.Pending = slices.DeleteFunc(report.Pending, func(p string) bool { return strings.HasSuffix(p, "/"+workspace.Alternates) })
+				pending = slices.DeleteFunc(pending, func(p string) bool { return strings.HasSuffix(p, "/"+workspace.Alternates) })
 			}
-			for _, said := range slices.Concat(is.Odd, is.Pending.Misplaced(before.Pending)) {
-				if report.Unclear == "" && !slices.Contains(before.Odd, said) {
-					report.Unclear = said
-				}
-			}
-			if existing && report.Existing && was.Taken != is.Taken && report.Unclear == "" {
-				report.Unclear = fmt.Sprintf("git: git now uses another repository there: %s, and before %s", is.Taken, was.Taken)
+			if existing && report.Existing && was.Taken != is.Taken {
+				reasons = append(reasons, fmt.Sprintf("git: git now uses another repository there: %s, and before %s", is.Taken, was.Taken))
 			}
 			maps.Copy(before.Pending, is.Pending)
 		}
 		acting, acts := changed[p]
 		switch {
-		case report.Existing && len(report.Pending) == 0 && report.Unclear == "" && !acts:
+		case report.Existing && len(pending)+len(reasons) == 0 && !acts:
 			continue
 		case len(reports) >= maxChanges:
 			more = append(more, p)
 			continue
 		case !report.Existing:
-			acting = m.Workspace.Inspect(look.ctx, p, m.Owner.gitUser())
+			acting = look.acts(out, []string{p}).Since(nil, false)[p]
 		}
-		report.Hooks, report.Keys, report.More, report.Alternates = acting.Hooks, acting.Keys, acting.More, acting.Alternates
-		report.Unclear = cmp.Or(acting.Unclear, report.Unclear)
+		report.Inspection, report.Pending = acting, pending
+		report.Unclear = cmp.Or(slices.Insert(reasons, 0, acting.Unclear)...)
 		reports = append(reports, report)
 	}
 	return reports, more
