@@ -292,7 +292,7 @@ func (v *View) gitProtections(found *Found) (list []protection) {
 			if m.why = "git, of one repository among many"; f.Reason == scan.Repository {
 				m.path, m.hold = path.Join(f.Path, ".git"), &Hold{}
 			}
-			list = append(list, v.behindLinks(m.path, protection{why: m.why, repository: f.Path})...)
+			list = append(list, protection{why: m.why, repository: f.Path}.behindLinks(m.path)...)
 		}
 		list = append(list, m)
 	}
@@ -333,7 +333,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	// The host reported what a command made of a repository in a subdirectory. That must not block
 	// all other commands.
 	outer := slices.Contains(v.outer(), top)
-	mustHold := outer || slices.Contains(v.Tops(), top)
+	like := protection{repository: top, mustHold: outer || slices.Contains(v.Tops(), top)}
 	switch {
 	case outer && r.Err != nil:
 		v.note("%v: what git obeys there is not known, so it is not protected in writable directories", r.Err)
@@ -342,45 +342,36 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		return nil // refuseUnlisted has refused what it may obey
 	case r.Err != nil:
 		v.note("%v: it is read-only inside, and git does not work there", r.Err)
-		like := protection{why: "git, not understood", mustHold: mustHold, repository: top}
-		list = v.behindLinks(dotGit, like)
+		like.why = "git, not understood"
 		for _, dir := range r.GitDirs {
-			if dir == top { // a repository itself, and more than one
-				for _, name := range obeyedNames() {
-					list = append(list, protection{path: path.Join(top, name), why: like.why, hold: gitHold(name), mustHold: mustHold, repository: top})
-				}
-				continue
-			}
-			if list = append(list, v.behindLinks(dir, like)...); !v.holdsRoot(dir) {
+			if dir != top && !v.holdsRoot(dir) { // top can be a repository itself, and more than one
 				like.path = dir
 				list = append(list, like)
 			}
+			list = append(list, like.behindLinks(dir)...)
 		}
-		return append(list, protection{path: dotGit, why: like.why, hold: &Hold{}})
-	}
-	if r.Layout.CommonDir == "" {
+		return append(append(list, like.behindLinks(dotGit)...), protection{path: dotGit, why: like.why, hold: &Hold{}})
+	case r.Layout.CommonDir == "":
 		return nil
-	}
-	if r.Failed != nil && !v.gitWritable {
+	case r.Failed != nil && !v.gitWritable:
 		v.note("the git repository %q is read-only inside: %v", top, r.Failed)
-		const why = "git, which cannot be asked what it obeys"
-		list = []protection{{path: r.Layout.GitDir, why: why}, {path: r.Layout.CommonDir, why: why}, {path: dotGit, why: why}}
-		if r.Unlisted && !mustHold { // refuseUnlisted has refused the others
-			list = append(list, protection{path: top, why: why})
+		like.why = "git, which cannot be asked what it obeys"
+		for _, dir := range []string{r.Layout.GitDir, r.Layout.CommonDir, dotGit} {
+			list = append(append(list, protection{path: dir, why: like.why}), like.behindLinks(dir)...)
 		}
-		for _, dir := range []string{r.Layout.GitDir, r.Layout.CommonDir} {
-			list = append(list, v.behindLinks(dir, protection{why: why, mustHold: mustHold, repository: top})...)
+		if r.Unlisted && !like.mustHold { // refuseUnlisted has refused the others
+			list = append(list, protection{path: top, why: like.why})
 		}
 		return list
 	}
-	keep := []string{r.Layout.GitDir, r.Layout.CommonDir}
+	like.keep = []string{r.Layout.GitDir, r.Layout.CommonDir}
 	if v.readOnlyGit(&r) {
 		why := "git, which waits for this command and would act on changes"
 		if r.Layout.Split {
 			why = "git, with a split index"
 			v.note("the git repository %q is read-only inside, because an index in it is split, perhaps of another worktree or a submodule: run git update-index --no-split-index there, and remove the files sharedindex.* of its git directory", top)
 		}
-		for _, p := range append(slices.Clone(keep), dotGit) {
+		for _, p := range append(slices.Clone(like.keep), dotGit) {
 			if !slices.ContainsFunc(v.writableEntries(), func(e shared.Entry) bool { return paths.Inside(p, e.Source) }) { // of a bare repository
 				list = append(list, protection{path: p, why: why})
 			}
@@ -402,24 +393,23 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	if v.gitWritable {
 		v.obeys(&r)
 	}
-	add := func(p string, hold *Hold) {
-		if name := nameInGit(&r.Layout, top, p); name != "" {
-			list = append(list, protection{path: p, why: "git " + name, hold: hold, mustHold: mustHold, repository: top, keep: keep})
-		}
+	add := func(p, name string, hold *Hold) {
+		like.path, like.why, like.hold = p, "git "+name, hold
+		list = append(list, like)
 	}
 	for _, p := range r.Layout.Protected {
 		if !v.gitWritable || slices.Contains(r.Layout.OtherWorktrees, p) {
-			add(p, gitHold(p))
+			add(p, nameInGit(&r.Layout, top, p), gitHold(p))
 		}
 	}
 	for _, p := range r.Layout.Present {
 		if !v.gitWritable || path.Base(p) != ".gitmodules" {
-			add(p, nil)
+			add(p, nameInGit(&r.Layout, top, p), nil)
 		}
 	}
 	for _, o := range r.Files {
 		if !v.gitWritable && v.obeyedWritable(&o) {
-			list = append(list, protection{path: o.Path, why: "git " + o.Description, hold: &Hold{File: o.File}, mustHold: mustHold, repository: top, keep: keep})
+			add(o.Path, o.Description, &Hold{File: o.File})
 		}
 	}
 	return list
@@ -442,14 +432,14 @@ func (v *View) obeys(r *Repository) {
 	}
 }
 
-// nameInGit is the name of a path within its git directory or work tree; "" if it is in neither.
+// nameInGit is the name of a path within its git directory or work tree.
 func nameInGit(layout *workspace.GitLayout, top, p string) string {
 	for _, base := range [...]string{layout.GitDir, layout.CommonDir, top} {
 		if paths.Inside(base, p) {
 			return strings.TrimPrefix(p, base+"/")
 		}
 	}
-	return ""
+	return p
 }
 
 // obeyedWritable reports whether commands could write, or lead elsewhere, a path that git obeys.
@@ -463,12 +453,12 @@ func obeyedNames() []string {
 	return []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "remotes", "branches"}
 }
 
-// behindLinks protects, in the same way as like, what git obeys elsewhere through links of a git
-// directory that is protected as a whole.
-func (v *View) behindLinks(gitDir string, like protection) (list []protection) {
+// behindLinks protects, in the same way, what git obeys elsewhere through links of a git directory
+// that is protected as a whole.
+func (p protection) behindLinks(gitDir string) (list []protection) {
 	for _, name := range obeyedNames() {
-		like.path, like.hold, like.leads = path.Join(gitDir, name), gitHold(name), true
-		list = append(list, like)
+		p.path, p.hold, p.leads = path.Join(gitDir, name), gitHold(name), true
+		list = append(list, p)
 	}
 	return list
 }
