@@ -290,6 +290,26 @@ func TestIgnoredReadsNoLargeFile(t *testing.T) {
 	}
 }
 
+// A command makes a repository whose configuration names rules of the user's.
+func TestIgnoredByANewConfiguration(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	root := repo(t, base+"/proj")
+	w, _ := obeyed(t, base, nil)
+	tree(t, base, map[string]string{"other/rules": "*\n"})
+	git(t, root, "config", "core.excludesFile", base+"/other/rules")
+	l, err := GitDirs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, since := range []time.Duration{time.Hour, -time.Hour} {
+		ignored := w.Ignored(t.Context(), root, l, nil, []string{root + "/x"}, time.Now().Add(since))
+		if len(ignored) > 0 != (since > 0) {
+			t.Errorf("configured before %v: git ignores %q", since, ignored)
+		}
+	}
+}
+
 // What one git has said does not stand for another one that was installed since.
 func TestAnotherGitIsAsked(t *testing.T) {
 	t.Parallel()

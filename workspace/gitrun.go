@@ -143,8 +143,11 @@ func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, env [
 }
 
 // Ignored returns those of some paths in a work tree that its git ignores, by rules that are older
-// than since. It returns nothing if git cannot run.
+// than since, as the configuration is that names them. It returns nothing if git cannot run.
 func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *User, paths []string, since time.Time) (ignored []string) {
+	if !w.older(top, l.CommonDir, join(l.CommonDir, "config"), since) {
+		return nil // its core.excludesFile can be any file of the user
+	}
 	// It reads no index, which may be large: git never ignores by name what is in the index.
 	out, _ := w.gitAs(as).run(ctx, l, strings.NewReader(strings.Join(paths, "\x00")), []string{"GIT_WORK_TREE=" + top}, "check-ignore", "-v", "-z", "--no-index", "--stdin")
 	fields := strings.Split(string(out), "\x00") // fields: a file of rules, the line, the rule, the path
