@@ -22,17 +22,10 @@ type reviewArguments struct {
 }
 
 type reviewed struct {
-	Reviews []listed `json:"reviews"` // of list
-	Changes *changes `json:"changes"` // of diff, and of apply those that were applied; else null
-	Diff    excerpt  `json:"diff"`    // of diff
-	Omitted []string `json:"left"`    // changes that the diff does not show as they are: large files, what is no text, empty directories, permissions, attributes
-}
-
-type listed struct {
-	Name    string `json:"name"`
-	Sandbox string `json:"sandbox"`
-	InUse   bool   `json:"in_use"`
-	Applied bool   `json:"applied"` // as a whole or in part
+	Reviews []host.ReviewInfo `json:"reviews"` // of list
+	Changes *changes          `json:"changes"` // of diff, and of apply those that were applied; else null
+	Diff    excerpt           `json:"diff"`    // of diff
+	Omitted []string          `json:"left"`    // changes that the diff does not show as they are: large files, what is no text, empty directories, permissions, attributes
 }
 
 // changes are the differences in a review.
@@ -89,7 +82,7 @@ func (s *server) changesOf(ctx context.Context, h *host.Host, name string) *chan
 }
 
 func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewArguments) (*mcp.CallToolResult, *reviewed, error) {
-	out := &reviewed{Reviews: []listed{}, Omitted: []string{}}
+	out := &reviewed{Reviews: []host.ReviewInfo{}, Omitted: []string{}}
 	root, _, err := s.directory(in.Directory)
 	if err != nil {
 		return nil, nil, err
@@ -101,9 +94,7 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 	switch {
 	case in.Action == "list":
 		found, err := h.Reviews()
-		for _, r := range found {
-			out.Reviews = append(out.Reviews, listed{r.Name, r.Sandbox, r.InUse, r.Applied || r.Complete})
-		}
+		out.Reviews = append(out.Reviews, found...)
 		return nil, out, err
 	case !slices.Contains([]string{"diff", "apply", "discard"}, in.Action):
 		return nil, nil, fmt.Errorf("action: %q is neither list, diff, apply nor discard", in.Action)

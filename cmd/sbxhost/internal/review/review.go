@@ -111,43 +111,33 @@ func printReview(a *cli.App, set *host.ReviewSet, only []string) error {
 
 func Show(a *cli.App, fs *flag.FlagSet) func() error {
 	patch := fs.Bool("patch", false, "")
-	return showBy(a, fs, func(ctx context.Context, r *host.Review, set *host.ReviewSet, only []string) error {
-		if *patch {
-			return showDiff(ctx, a, r, set, only)
-		}
-		return printReview(a, set, only)
-	})
-}
-
-// showBy shows the changes of a review as JSON, or as show does for people.
-func showBy(a *cli.App, fs *flag.FlagSet, show func(context.Context, *host.Review, *host.ReviewSet, []string) error) func() error {
 	asJSON := cli.JSONFlag(fs)
 	return withReview(a, fs, func(ctx context.Context, r *host.Review, only []string) error {
 		set, err := r.Changes(ctx)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if *asJSON {
+		case *asJSON:
 			changes := slices.DeleteFunc(set.Changes, func(c host.ReviewChange) bool { return !c.Concerns(only) })
 			return a.Result(true, reviewResult{r.Name, set.Digest, changes}, "")
+		case *patch:
+			err = showDiff(ctx, a, r, set, only)
+		default:
+			err = printReview(a, set, only)
 		}
-		if err := show(ctx, r, set, only); err != nil {
+		if err != nil {
 			return err
 		}
 		if len(only) > 0 && !slices.ContainsFunc(set.Changes, func(c host.ReviewChange) bool { return c.Concerns(only) }) {
 			a.Say("no change of the review is there")
 		}
-		printDigest(a, r.Name, set)
+		if len(set.Changes) == 0 {
+			a.Say(fmt.Sprintf("review %q changes nothing", r.Name))
+		} else {
+			a.Say(fmt.Sprintf("%s; to apply: sbxhost review apply -digest %s %s", cli.Plural(len(set.Changes), "change"), set.Digest, r.Name))
+		}
 		return nil
 	})
-}
-
-func printDigest(a *cli.App, name string, set *host.ReviewSet) {
-	if len(set.Changes) == 0 {
-		a.Say(fmt.Sprintf("review %q changes nothing", name))
-		return
-	}
-	a.Say(fmt.Sprintf("%s; to apply: sbxhost review apply -digest %s %s", cli.Plural(len(set.Changes), "change"), set.Digest, name))
 }
 
 // printConflicts prints what prevents changes, and notes about them.
