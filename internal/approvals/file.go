@@ -105,9 +105,9 @@ func (d document) readIn(dir *os.File) ([]byte, error) {
 	return text, nil
 }
 
-// update replaces the file's text by the result of change, under the lock of all writers. A nil
-// text changes nothing.
-func (d document) update(ctx context.Context, change func(old []byte) ([]byte, error)) error {
+// locked calls do with the store's directory, under the lock of all writers. The lock has its own
+// file, because writers replace the store's file.
+func (d document) locked(ctx context.Context, do func(dir *os.File) error) error {
 	if _, err := os.Stat(d.dir); errors.Is(err, fs.ErrNotExist) {
 		if err := hostpath.MakePrivate(d.dir, 0o700); err != nil {
 			return err
@@ -118,34 +118,16 @@ func (d document) update(ctx context.Context, change func(old []byte) ([]byte, e
 		return err
 	}
 	defer dir.Close()
-	unlock, err := d.lock(ctx, dir)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	old, err := d.readIn(dir)
-	if err != nil {
-		return err
-	}
-	text, err := change(old)
-	if err != nil || text == nil {
-		return err
-	}
-	return d.replace(dir, text)
-}
-
-// lock takes the lock of all writers. The lock has its own file, because writers replace the
-// store's file.
-func (d document) lock(ctx context.Context, dir *os.File) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	fd, err := hostpath.LockAt(ctx, int(dir.Fd()), d.name+".lock", unix.LOCK_EX)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fmt.Errorf("%s: another process holds the lock: %w", d.path(), ctx.Err())
+		return fmt.Errorf("%s: another process holds the lock: %w", d.path(), ctx.Err())
 	} else if err != nil {
-		return nil, fmt.Errorf("%s: %w", d.dir, err)
+		return fmt.Errorf("%s: %w", d.dir, err)
 	}
-	return func() { hostpath.Unlock(fd) }, nil
+	defer hostpath.Unlock(fd)
+	return do(dir)
 }
 
 // replace writes the text, completely or not at all. The caller holds the lock, so a file with the

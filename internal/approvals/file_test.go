@@ -132,20 +132,13 @@ func TestFiles(t *testing.T) {
 		t.Errorf("a half file stays: %v", err)
 	}
 	// Whoever holds the lock for long is named rather than waited for.
-	d := s.approvals().document
-	dir, err := d.openDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
-	unlock, err := d.lock(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unlock()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if _, err := s.Add(ctx, testKey("c"), Always, "", 0, ""); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "holds the lock") {
+	err := s.approvals().locked(t.Context(), func(*os.File) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		_, err := s.Add(ctx, testKey("c"), Always, "", 0, "")
+		return err
+	})
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "holds the lock") {
 		t.Errorf("%v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -72,19 +73,23 @@ var errUnchanged = errors.New("unchanged")
 
 // change replaces the list under the lock, unless change returns errUnchanged.
 func (f listFile[T, P]) change(ctx context.Context, change func([]T) ([]T, error)) error {
-	err := f.update(ctx, func(old []byte) ([]byte, error) {
+	err := f.locked(ctx, func(dir *os.File) error {
 		var list []T
-		if old != nil {
-			var err error
-			if list, err = f.decode(old); err != nil {
-				return nil, err
-			}
+		old, err := f.readIn(dir)
+		if err == nil && old != nil {
+			list, err = f.decode(old)
 		}
-		list, err := change(list)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return f.encode(list)
+		if list, err = change(list); err != nil {
+			return err
+		}
+		text, err := f.encode(list)
+		if err != nil {
+			return err
+		}
+		return f.replace(dir, text)
 	})
 	if errors.Is(err, errUnchanged) {
 		return nil
