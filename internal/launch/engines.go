@@ -8,6 +8,7 @@ package launch
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -72,7 +73,10 @@ func (e *Error) Unwrap() error { return e.Err }
 // Engines are the engines that a host can use: at most one process of each.
 type Engines struct {
 	o Options
-	processes
+
+	mu     sync.Mutex
+	closed bool
+	slots  map[string]*slot // of the engines that were requested
 }
 
 // New starts nothing.
@@ -80,5 +84,5 @@ func New(o Options) *Engines {
 	if o.StartTimeout <= 0 {
 		o.StartTimeout = dial.DefaultStartTimeout
 	}
-	return &Engines{o: o}
+	return &Engines{o: o, slots: map[string]*slot{}}
 }

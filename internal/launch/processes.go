@@ -15,13 +15,6 @@ import (
 // ErrClosed is returned by closed Engines.
 var ErrClosed = errors.New("closed")
 
-// processes are the engines that were requested.
-type processes struct {
-	mu     sync.Mutex
-	closed bool
-	slots  map[string]*slot
-}
-
 // slot has one engine.
 type slot struct {
 	lock    Lock
@@ -39,9 +32,6 @@ func (s *Engines) Get(ctx context.Context, name string) (*Engine, error) {
 	at := s.slots[name]
 	if at == nil {
 		at = &slot{lock: NewLock()}
-		if s.slots == nil {
-			s.slots = map[string]*slot{}
-		}
 		s.slots[name] = at
 	}
 	s.mu.Unlock()
