@@ -14,28 +14,6 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// overlay returns the path of the overlay of source: one kernel mount for a session, for all its
-// definitions and commands, because two mounts of one upper directory are undefined.
-func (s *space) overlay(source string) (string, *MountError) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at, ok := s.overlays[source]; ok {
-		return at, nil
-	}
-	if failed := s.prove(); failed != nil {
-		return "", failed
-	}
-	if len(s.overlays) >= maxShared {
-		return "", &MountError{Index: -1, Call: "making an overlay", Reason: "there are too many in this session"}
-	}
-	at := overlaysDir + "/" + strconv.Itoa(len(s.overlays))
-	if failed := s.mountOverlay(source, at); failed != nil {
-		return "", failed
-	}
-	s.overlays[source] = at
-	return at, nil
-}
-
 // prove makes sure that overlays work in the session's directory. The caller holds s.mu.
 func (s *space) prove() *MountError {
 	if s.dir < 0 {
@@ -49,10 +27,14 @@ func (s *space) prove() *MountError {
 	return failed
 }
 
-func (s *space) mountOverlay(source, at string) *MountError {
+// makeOverlay makes the session's overlay of source. The caller holds s.mu.
+func (s *space) makeOverlay(source string) (fd int, failed *MountError) {
+	if failed := s.prove(); failed != nil {
+		return -1, failed
+	}
 	lower, st, failed := openLower(source)
 	if failed != nil {
-		return failed
+		return -1, failed
 	}
 	defer unix.Close(lower)
 	// The name depends on the source, so that the next holder of the session finds it.
@@ -60,18 +42,13 @@ func (s *space) mountOverlay(source, at string) *MountError {
 	sum.Write([]byte(source))
 	base, failed := makeDirs(s.dir, "overlay", hex.EncodeToString(sum.Sum(nil)))
 	if failed != nil {
-		return failed
+		return -1, failed
 	}
 	defer unix.Close(base)
 	if failed := claim(base, source); failed != nil {
-		return failed
+		return -1, failed
 	}
-	fd, failed := overlayIn(base, "", lower, &st, false)
-	if failed != nil {
-		return failed
-	}
-	defer unix.Close(fd)
-	return s.attach(fd, at)
+	return overlayIn(base, "", lower, &st, false)
 }
 
 // openLower opens the directory for an overlay.

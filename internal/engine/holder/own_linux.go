@@ -59,7 +59,7 @@ func (o *ownOverlays) current() bool {
 // own.
 func (s *space) haveOverlay(source string, own bool) *MountError {
 	if !own {
-		_, failed := s.overlay(source)
+		_, failed := s.part(Op{Kind: Overlay, Source: source})
 		return failed
 	}
 	o, failed := s.allOverlays([]string{source})
@@ -153,7 +153,7 @@ func (s *space) overlayTogether(base int, name string, sources []string) map[str
 		return nil
 	}
 	defer unix.Close(merged)
-	at := overlaysDir + "/" + name // before Linux 6.15, the kernel binds no part of a mount that is mounted nowhere
+	at := partsDir + "/" + name // before Linux 6.15, the kernel binds no part of a mount that is mounted nowhere
 	if s.attach(merged, at) != nil {
 		return nil
 	}

@@ -17,16 +17,14 @@ type space struct {
 	dir   int // the holder's own directory on the host; negative for none
 	watch *watch
 
-	mu       sync.Mutex
-	overlays map[string]string // the path of each, by source
-	proven   bool              // overlays work on the session's file system
-	homes    map[Op]string     // by Source, Perms and Size
+	mu     sync.Mutex
+	parts  map[Op]string // the path of each overlay and home, by Kind, Source, Perms and Size
+	proven bool          // overlays work on the session's file system
 }
 
 const (
-	overlaysDir = "/.overlay"
-	homesDir    = "/.home"
-	voidDir     = "/.void" // an empty directory that nobody may enter
+	partsDir = "/.part"
+	voidDir  = "/.void" // an empty directory that nobody may enter
 )
 
 // maxShared bounds overlays and homes: a session has a handful.
@@ -66,7 +64,7 @@ func newSpace(dir int) (*space, *MountError) {
 	for _, d := range [...]struct {
 		name string
 		mode uint32
-	}{{Host, 0o755}, {Trees, 0o755}, {overlaysDir, 0o755}, {homesDir, 0o755}, {voidDir, 0}} {
+	}{{Host, 0o755}, {Trees, 0o755}, {partsDir, 0o755}, {voidDir, 0}} {
 		if err := unix.Mkdir(at+d.name, d.mode); err != nil {
 			return nil, mountError("mkdir "+d.name, err)
 		}
@@ -98,7 +96,7 @@ func newSpace(dir int) (*space, *MountError) {
 	if err != nil {
 		return nil, mountError("watching the host's mounts", err)
 	}
-	return &space{dir: dir, watch: watch, overlays: map[string]string{}, homes: map[Op]string{}}, nil
+	return &space{dir: dir, watch: watch, parts: map[Op]string{}}, nil
 }
 
 func topLevel() ([]string, error) {
@@ -168,27 +166,35 @@ func setAttributes(fd int, attributes uint64, recursive bool) *MountError {
 	return nil
 }
 
-// home returns the path of memory that lives as long as the holder.
-func (s *space) home(o Op) (string, *MountError) {
+// part returns the path of what the session's commands share: the overlay of a source, or memory that
+// lives as long as the holder. An overlay is one kernel mount for a session, for all its
+// definitions and commands, because two mounts of one upper directory are undefined.
+func (s *space) part(o Op) (string, *MountError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := Op{Source: o.Source, Perms: o.Perms, Size: o.Size}
-	if at, ok := s.homes[key]; ok {
+	key := Op{Kind: o.Kind, Source: o.Source, Perms: o.Perms, Size: o.Size}
+	if at, ok := s.parts[key]; ok {
 		return at, nil
 	}
-	if len(s.homes) >= maxShared {
-		return "", &MountError{Index: -1, Call: "making a home", Reason: "there are too many in this session"}
+	if len(s.parts) >= maxShared {
+		return "", &MountError{Index: -1, Call: "making an overlay or a home", Reason: "there are too many in this session"}
 	}
-	fd, failed := memory("mode", strconv.FormatUint(uint64(o.Perms), 8), "size", strconv.FormatUint(o.Size, 10))
+	var fd int
+	var failed *MountError
+	if o.Kind == Overlay {
+		fd, failed = s.makeOverlay(o.Source)
+	} else {
+		fd, failed = memory("mode", strconv.FormatUint(uint64(o.Perms), 8), "size", strconv.FormatUint(o.Size, 10))
+	}
 	if failed != nil {
 		return "", failed
 	}
 	defer unix.Close(fd)
-	at := homesDir + "/" + strconv.Itoa(len(s.homes))
+	at := partsDir + "/" + strconv.Itoa(len(s.parts))
 	if failed := s.attach(fd, at); failed != nil {
 		return "", failed
 	}
-	s.homes[key] = at
+	s.parts[key] = at
 	return at, nil
 }
 
@@ -197,10 +203,7 @@ func (s *space) home(o Op) (string, *MountError) {
 func (s *space) detachShared() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, at := range s.overlays {
-		unix.Unmount(at, unix.MNT_DETACH)
-	}
-	for _, at := range s.homes {
+	for _, at := range s.parts {
 		unix.Unmount(at, unix.MNT_DETACH)
 	}
 }

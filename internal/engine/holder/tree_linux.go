@@ -32,14 +32,10 @@ type builder struct {
 // copies.
 func (s *space) prepare(ops []Op) *MountError {
 	for i, o := range ops {
-		var failed *MountError
-		switch o.Kind {
-		case Overlay:
-			_, failed = s.overlay(o.Source)
-		case Home:
-			_, failed = s.home(o)
+		if o.Kind != Overlay && o.Kind != Home {
+			continue
 		}
-		if failed != nil {
+		if _, failed := s.part(o); failed != nil {
 			return at(failed, i)
 		}
 	}
@@ -147,7 +143,7 @@ func (b *builder) step(o Op) *MountError {
 		}
 		return b.bind(o.Source, dest, attributes)
 	case Overlay:
-		from, failed := b.space.overlay(o.Source)
+		from, failed := b.space.part(o)
 		if failed != nil {
 			return failed
 		}
@@ -190,7 +186,7 @@ func (b *builder) step(o Op) *MountError {
 }
 
 func (b *builder) home(o Op, dest string) *MountError {
-	from, failed := b.space.home(o)
+	from, failed := b.space.part(o)
 	if failed != nil {
 		return failed
 	}
