@@ -138,18 +138,9 @@ func sizeOf(f *os.File) (size TerminalSize) {
 }
 
 func sameDevice(f, g *os.File) bool {
-	device := func(f *os.File) (number uint64, err error) {
-		err = control(f, func(fd int) error {
-			var stat unix.Stat_t
-			err := unix.Fstat(fd, &stat)
-			number = uint64(stat.Rdev)
-			return err
-		})
-		return number, err
-	}
-	a, errA := device(f)
-	b, errB := device(g)
-	return errA == nil && errB == nil && a == b
+	a, errA := f.Stat()
+	b, errB := g.Stat()
+	return errA == nil && errB == nil && a.Sys().(*syscall.Stat_t).Rdev == b.Sys().(*syscall.Stat_t).Rdev
 }
 
 // resize sets the size; the kernel signals the foreground process group.
