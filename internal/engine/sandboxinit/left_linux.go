@@ -98,8 +98,11 @@ func killChildren() {
 	if childless() { // mostly: then it need not search all of /proc
 		return
 	}
-	for _, pid := range childrenOf(os.Getpid()) {
-		syscall.Kill(pid, syscall.SIGKILL)
+	parents, _ := parents()
+	for pid, parent := range parents {
+		if parent == os.Getpid() {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
 	}
 }
 
@@ -109,17 +112,23 @@ func childless() bool {
 	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == syscall.ECHILD
 }
 
-// running counts the running descendants of a process.
-func running(ancestor int) (n uint64) {
-	parents := map[int]int{}
-	var alive []int
+// parents returns the parent of each process, and the processes that still run. It reads all, because
+// not every kernel has /proc/PID/task/TID/children.
+func parents() (of map[int]int, alive []int) {
+	of = map[int]int{}
 	for _, pid := range proc.All() {
 		stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		parents[pid], _ = strconv.Atoi(proc.StatField(string(stat), proc.StatParent))
+		of[pid], _ = strconv.Atoi(proc.StatField(string(stat), proc.StatParent))
 		if state := proc.StatField(string(stat), proc.StatState); state != "" && state != "Z" && state != "X" {
 			alive = append(alive, pid)
 		}
 	}
+	return of, alive
+}
+
+// running counts the running descendants of a process.
+func running(ancestor int) (n uint64) {
+	parents, alive := parents()
 	for _, pid := range alive {
 		for up, steps := parents[pid], 0; steps < len(parents); up, steps = parents[up], steps+1 { // other processes may take the numbers meanwhile
 			if up == ancestor {
@@ -129,15 +138,4 @@ func running(ancestor int) (n uint64) {
 		}
 	}
 	return n
-}
-
-// childrenOf reads the parent of each process, because not every kernel has
-// /proc/PID/task/TID/children.
-func childrenOf(parent int) (children []int) {
-	for _, pid := range proc.All() {
-		if proc.Stat(pid, proc.StatParent) == strconv.Itoa(parent) {
-			children = append(children, pid)
-		}
-	}
-	return children
 }

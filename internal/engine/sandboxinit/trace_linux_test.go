@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/engine/traced"
+	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 
@@ -128,7 +129,7 @@ func TestKillOfTraced(t *testing.T) {
 // descendant finds the process with a word in its command line.
 func descendant(t testing.TB, pid int, word string) int {
 	t.Helper()
-	for _, child := range childrenOf(pid) {
+	for _, child := range proc.Children(pid) {
 		line, _ := os.ReadFile("/proc/" + strconv.Itoa(child) + "/cmdline")
 		if slices.Contains(strings.Split(string(line), "\x00"), word) {
 			return child
