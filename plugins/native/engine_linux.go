@@ -104,8 +104,7 @@ type work struct {
 	drawn  *mountplan.Drawn
 	halves mountplan.Halves
 	tree   holder.Plan
-	box    holder.Sandbox
-	first  holder.Sandbox // the sandbox that others join
+	box    holder.Sandbox // also the sandbox that others join
 	member holder.Sandbox // a sandbox that joins
 	// overlays are as in [holder.Start].
 	overlays []string
@@ -142,7 +141,7 @@ func (s *opened) prepare(terminal bool) (*work, error) {
 		m.box.Namespaces |= unix.CLONE_NEWNET
 	}
 	m.box.Resets = s.network.Resets()
-	m.first, m.member = m.box, holder.Sandbox{Starter: spaces, Namespaces: unix.CLONE_NEWCGROUP, Steps: m.box.Steps, Member: true}
+	m.member = holder.Sandbox{Starter: spaces, Namespaces: unix.CLONE_NEWCGROUP, Steps: m.box.Steps, Member: true}
 	kept.Store(m)
 	return m, nil
 }

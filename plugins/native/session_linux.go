@@ -297,7 +297,7 @@ func (s *opened) leave() {
 // shared is for [cmdengine.Launch].Shared.
 func (s *opened) shared(m *work, first cmdengine.Process, emit func(shared.Event)) (cmdengine.Spawner, *holder.Sandbox) {
 	if first == nil {
-		return s.spawner(m, holder.Start{Namespaces: m.first.Namespaces, First: true, Restored: func(dest, reason string) { emit(m.restored(dest, reason)) }}), &m.first
+		return s.spawner(m, holder.Start{Namespaces: m.box.Namespaces, First: true, Restored: func(dest, reason string) { emit(m.restored(dest, reason)) }}), &m.box
 	}
 	return s.spawner(m, holder.Start{Namespaces: m.member.Namespaces, Joins: first.(*process).Launcher}), &m.member
 }

@@ -208,18 +208,18 @@ func scratchDir(session, node string) (int, *MountError) {
 	return makeDirs(dir, Place, "u"+strconv.Itoa(os.Geteuid()))
 }
 
-// build makes the tree of a plan, and returns the overlays of sources, which exist already.
-func (s *Solitude) build(plan Plan, sources []string) (overlays []int, failed *MountError) {
+// build makes the tree of a plan.
+func (s *Solitude) build(plan Plan) *MountError {
 	if s.failed != nil {
-		return nil, s.failed
+		return s.failed
 	}
 	ops, err := plan.ops()
 	if err != nil {
-		return nil, mountError("reading the plan", err)
+		return mountError("reading the plan", err)
 	}
 	umask := unix.Umask(0)
 	defer unix.Umask(umask)
-	failed = s.space.prepare(ops)
+	failed := s.space.prepare(ops)
 	if failed == nil {
 		var b *builder
 		if b, failed = s.space.build(ops); failed == nil {
@@ -229,14 +229,6 @@ func (s *Solitude) build(plan Plan, sources []string) (overlays []int, failed *M
 	unix.Close(s.space.watch.table)
 	if failed != nil {
 		failed.Shared = true
-		return nil, failed
 	}
-	for _, source := range sources {
-		fd, made := s.overlays[source]
-		if !made {
-			return nil, &MountError{Index: -1, Call: "mounting an overlay", Reason: "none was made of " + strconv.Quote(source)}
-		}
-		overlays = append(overlays, fd)
-	}
-	return overlays, nil
+	return failed
 }

@@ -307,10 +307,6 @@ func (l *Launcher) Wait() (syscall.WaitStatus, error) {
 
 func (l *Launcher) finish(status syscall.WaitStatus, err error) {
 	l.end.Do(func() {
-		l.mu.Lock()
-		unix.Close(l.pidfd)
-		l.pidfd = -1
-		l.mu.Unlock()
 		l.status, l.err = status, err
 		close(l.exited)
 	})
@@ -322,6 +318,12 @@ const dyingPatience = 2 * time.Second
 // follow reads what the holder reports about the init, to its end.
 func (l *Launcher) follow() {
 	defer context.AfterFunc(l.client.gone, func() { l.conn.Close() })()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		unix.Close(l.pidfd)
+		l.pidfd = -1
+	}()
 	status, err := l.hear()
 	l.conn.Close()
 	l.conn.Discard()
@@ -330,11 +332,8 @@ func (l *Launcher) follow() {
 		return
 	}
 	cause := l.client.lost(err, nil)
-	l.Kill() // it may have been stopped before it asked the kernel for that
-	if own, err := l.dup(); err == nil {
-		proc.Ended(own, dyingPatience) // it dies with its holder
-		unix.Close(own)
-	}
+	l.Kill()                           // it may have been stopped before it asked the kernel for that
+	proc.Ended(l.pidfd, dyingPatience) // it dies with its holder
 	l.finish(0, cause)
 }
 
@@ -359,15 +358,6 @@ func (l *Launcher) hear() (syscall.WaitStatus, error) {
 			l.restored(m.dest, m.reason)
 		}
 	}
-}
-
-func (l *Launcher) dup() (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.pidfd < 0 {
-		return -1, os.ErrProcessDone
-	}
-	return unix.FcntlInt(uintptr(l.pidfd), unix.F_DUPFD_CLOEXEC, 0)
 }
 
 // hello reads the first message of a holder.

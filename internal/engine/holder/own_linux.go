@@ -229,15 +229,11 @@ func (b *builder) ownOverlay(source, dest string) *MountError {
 	if at, shown := b.shown[source]; shown { // at another path too
 		return b.cloneTo(dest, b.trees, at, true, 0)
 	}
-	if len(b.overlays) == 0 {
-		return &MountError{Index: -1, Call: "mounting an overlay", Reason: "none was made"}
+	fd, made := b.overlays[source]
+	if !made {
+		return &MountError{Index: -1, Call: "mounting an overlay", Reason: "none was made of " + strconv.Quote(source)}
 	}
-	fd := b.overlays[0]
-	b.overlays = b.overlays[1:]
 	defer unix.Close(fd)
-	if b.shown == nil {
-		b.shown = map[string]string{}
-	}
 	b.shown[source] = dest
 	return b.put(fd, dest, true)
 }

@@ -30,15 +30,17 @@ func Make(box Sandbox, stdio []int, overlays int, alone *Solitude) (resets int, 
 	if err != nil {
 		return -1, mountError("reading the steps of a sandbox", err)
 	}
-	b := &builder{host: -1, trees: -1, ownMounts: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio}
+	b := &builder{host: -1, trees: -1, ownMounts: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio, overlays: map[string]int{}, shown: map[string]string{}}
 	defer b.close()
-	sources := OwnOverlays(steps)
 	if alone == nil {
-		for i := range sources {
-			b.overlays = append(b.overlays, overlays+i)
+		for i, source := range OwnOverlays(steps) {
+			b.overlays[source] = overlays + i
 		}
-	} else if b.overlays, failed = alone.build(box.Tree, sources); failed != nil {
-		return -1, failed
+	} else {
+		b.overlays = alone.overlays
+		if failed = alone.build(box.Tree); failed != nil {
+			return -1, failed
+		}
 	}
 	if failed = b.open(); failed != nil {
 		return -1, failed

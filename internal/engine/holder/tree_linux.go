@@ -21,9 +21,9 @@ type builder struct {
 	mounts  map[string]uint64 // mount point, without the leading slash -> the id of its mount
 	sources []sourceStamp
 	stdio   []int // of the init whose sandbox this is
-	// overlays are the descriptors of the sandbox's own overlays that are not mounted yet, and
-	// shown the paths of the others, by source.
-	overlays []int
+	// overlays are the descriptors of the sandbox's own overlays, and shown the paths of those that
+	// are mounted, by source.
+	overlays map[string]int
 	shown    map[string]string
 	content  []byte // buffer for a file to copy
 }
