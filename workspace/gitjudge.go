@@ -13,12 +13,6 @@ import (
 	"github.com/sbxhost/sbxhost/internal/gitindex"
 )
 
-// judge reports whether everybody's git uses a directory as a git directory: it has a valid HEAD, and
-// objects and refs in the common directory, which its owner too can read and search.
-func judge(gitDir, common string) bool {
-	return judgePart(gitDir) && judgeHead(join(gitDir, "HEAD")) && judgePart(join(common, "objects")) && judgePart(join(common, "refs"))
-}
-
 // judgeHead is git's validate_headref, without a HEAD that is a symlink.
 func judgeHead(path string) bool {
 	fi, err := os.Lstat(path)
@@ -68,10 +62,11 @@ func passedOver(dotGit string) bool {
 	return err == nil && len(entries) == 0
 }
 
-// isGitDir returns an error for a git directory that not everybody's git accepts. A common
+// isGitDir returns an error for a git directory that not everybody's git accepts: it has a valid HEAD,
+// and objects and refs in the common directory, which its owner too can read and search. A common
 // directory must not have a common directory.
 func isGitDir(gitDir, common string) error {
-	if !judge(gitDir, common) {
+	if !judgePart(gitDir) || !judgeHead(join(gitDir, "HEAD")) || !judgePart(join(common, "objects")) || !judgePart(join(common, "refs")) {
 		return fmt.Errorf("%q is not a git directory for everybody: it needs a readable HEAD with a ref or a hash, and searchable directories objects and refs: %w", gitDir, ErrGitLayout)
 	}
 	if gitDir == common && hasCommonDir(common) {

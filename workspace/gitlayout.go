@@ -137,27 +137,14 @@ func PointedLayouts(top string) (list []GitLayout) {
 	return list
 }
 
-// PointedGitDirs returns the git directories and common directories of PointedLayouts.
-func PointedGitDirs(top string) (dirs []string) {
-	for _, l := range PointedLayouts(top) {
-		dirs = append(dirs, l.GitDir, l.CommonDir)
-	}
-	return slices.Compact(dirs)
-}
-
 // pointedTo checks that gitDir, which top's .git file names, belongs to top.
 func pointedTo(top, gitDir string, writable []string) (GitLayout, error) {
-	_, err := os.Lstat(join(gitDir, "commondir"))
-	switch {
-	case err == nil && namesItself(gitDir):
-	case err == nil:
+	if hasCommonDir(gitDir) {
 		common, err := worktreeCommon(top, gitDir)
 		if err != nil {
 			return GitLayout{}, err
 		}
 		return layout(gitWorktree, top, gitDir, common, writable)
-	case !errors.Is(err, fs.ErrNotExist):
-		return GitLayout{}, fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
 	}
 	if err := isGitDir(gitDir, gitDir); err != nil {
 		return GitLayout{}, err
@@ -165,14 +152,8 @@ func pointedTo(top, gitDir string, writable []string) (GitLayout, error) {
 	if gitDir != top && paths.Inside(top, gitDir) {
 		return layout(gitSeparate, top, gitDir, gitDir, writable)
 	}
-	if paths.Inside(gitDir, top) {
-		return GitLayout{}, fmt.Errorf("which holds the workspace: %w", ErrGitLayout)
-	}
-	if !inModules(gitDir) {
-		return GitLayout{}, fmt.Errorf("which is neither a worktree's, nor a submodule's, nor beneath the directory of that .git: %w", ErrGitLayout)
-	}
-	if workTreeOf(gitDir) != top {
-		return GitLayout{}, fmt.Errorf("whose core.worktree does not name this workspace: %w", ErrGitLayout)
+	if paths.Inside(gitDir, top) || !inModules(gitDir) || workTreeOf(gitDir) != top {
+		return GitLayout{}, fmt.Errorf("which is neither a worktree's, nor beneath the directory of that .git, nor a submodule's whose core.worktree names this workspace: %w", ErrGitLayout)
 	}
 	return layout(gitSubmodule, top, gitDir, gitDir, writable)
 }

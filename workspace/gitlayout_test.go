@@ -338,8 +338,8 @@ func TestGitDirsAreThoseThatGitTakes(t *testing.T) {
 		if got != "error" && taken != got {
 			t.Errorf("%d: %s: git takes %q, and this %q", i, tt.change, taken, got)
 		}
-		if pointed := PointedGitDirs(top); got == "error" && err == nil && taken == "" && !slices.Contains(pointed, top) {
-			t.Errorf("%d: %s: git takes the directory itself, and what is pointed to is %q", i, tt.change, pointed)
+		if pointed := PointedLayouts(top); got == "error" && err == nil && taken == "" && !slices.ContainsFunc(pointed, func(l GitLayout) bool { return l.GitDir == top || l.CommonDir == top }) {
+			t.Errorf("%d: %s: git takes the directory itself, and what is pointed to is %v", i, tt.change, pointed)
 		}
 		if beside := BesideGitDir(top); (beside != "") != (strings.HasPrefix(tt.change, bare) && !strings.Contains(tt.change, "mv .git was")) {
 			t.Errorf("%d: %s: beside: %q", i, tt.change, beside)

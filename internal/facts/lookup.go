@@ -177,7 +177,9 @@ func (f *lookup) LinksIn(dir string) view.Links {
 func (f *lookup) Repository(dir string) view.Repository {
 	return once(f.repos, dir, func() (r view.Repository) {
 		if r.Layout, r.Err = f.layout(dir); r.Err != nil {
-			r.GitDirs = workspace.PointedGitDirs(dir)
+			for _, l := range workspace.PointedLayouts(dir) {
+				r.GitDirs = append(r.GitDirs, l.GitDir, l.CommonDir)
+			}
 		} else if common := r.Layout.CommonDir; common != "" {
 			r.GitControls = f.m.Workspace.GitControls(f.ctx, dir, r.Layout, f.m.Owner.gitUser())
 			r.Hint = shortageHint(r.Failed)

@@ -68,7 +68,7 @@ type Repository struct {
 	Layout workspace.GitLayout
 	// Err says why the layout is not understood. Then only .git is protected, as a whole.
 	Err error
-	// GitDirs are then those of workspace.PointedGitDirs.
+	// GitDirs are then the git and common directories of workspace.PointedLayouts.
 	GitDirs []string
 	// GitControls are what git obeys besides the layout, as git reports it. If git could not be
 	// asked, the repository is read-only.
