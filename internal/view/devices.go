@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"path"
 	"slices"
-
-	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 const nvidia = "computing by a graphics processor of NVIDIA: its driver, which is not part of the kernel's tree"
 
+type deviceKind struct{ pattern, gives string }
+
 // deviceKinds are the devices that commands may have, and what each gives. Others are
 // refused: input and uinput devices read and make key strokes, hidraw and usb reach attached
 // hardware, and block devices and mem reach all stored data.
-var deviceKinds = [...]struct{ pattern, gives string }{
+var deviceKinds = [...]deviceKind{
 	{"/dev/fuse", "file systems that a command serves itself; to mount one takes nested_userns as well"},
 	{"/dev/kvm", "virtual machines: a large part of the kernel, which the filter of system calls does not see"},
 	{"/dev/net/tun", "interfaces of the network, of a network namespace in which the command has privileges: that takes nested_userns as well"},
@@ -26,16 +26,6 @@ var deviceKinds = [...]struct{ pattern, gives string }{
 	{"/dev/kfd", "computing by a graphics processor of AMD: its driver in the kernel"},
 }
 
-// deviceGives is what a device gives to a command; "" for a forbidden device.
-func deviceGives(p string) string {
-	for _, k := range deviceKinds {
-		if ok, _ := path.Match(k.pattern, p); ok {
-			return k.gives
-		}
-	}
-	return ""
-}
-
 // showDevices finds the devices that commands have.
 func (v *View) showDevices() error {
 	for i, text := range v.in.Devices {
@@ -43,21 +33,22 @@ func (v *View) showDevices() error {
 		if err := v.checkText(attribute, text); err != nil {
 			return err
 		}
-		gives := deviceGives(way.End)
+		kind := slices.IndexFunc(deviceKinds[:], func(k deviceKind) bool {
+			ok, _ := path.Match(k.pattern, way.End)
+			return ok
+		})
 		switch {
 		case way.Err != nil:
 			return Invalid(attribute, fmt.Sprintf("%q: %v", text, way.Err), "")
 		case way.Kind != CharDevice:
 			return invalidf(attribute, "leave it out if this machine does not have it", "there is no character device %q", text)
-		case !paths.Inside("/dev", way.End):
-			return invalidf(attribute, "name one in /dev", "%q is not a device of this machine", text)
-		case gives == "":
+		case kind < 0:
 			return invalidf(attribute, "docs/configuration.md lists the allowed ones: fuse, kvm, net/tun, render nodes of dri, and those of graphics processors for computing",
 				"%q is a device that no command gets", text)
 		case slices.Contains(v.Devices, way.End):
 			return Invalid(attribute, "it is in the list already", "")
 		}
-		v.Remarks = append(v.Remarks, fmt.Sprintf("%s: %s gives %s", attribute, path.Clean(text), gives))
+		v.Remarks = append(v.Remarks, fmt.Sprintf("%s: %s gives %s", attribute, path.Clean(text), deviceKinds[kind].gives))
 		v.Devices = append(v.Devices, way.End)
 	}
 	return nil

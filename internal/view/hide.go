@@ -309,24 +309,17 @@ func (v *View) refuseControl() error {
 			at := e.Source == led || dir && paths.Inside(led, e.Source)
 			// The search finds and hides one in the workspace itself.
 			above := paths.Inside(e.Source, led) && (s.Always || there && e.Why != "workspace")
-			if (at || above) && !(s.OnRequest && at && slices.Contains(v.granted, e.Source)) {
-				return controlError(&s, &e, led)
+			if !at && !above || s.OnRequest && at && slices.Contains(v.granted, e.Source) {
+				continue
 			}
+			hint := "bind only what is needed of it"
+			if s.OnRequest {
+				hint = fmt.Sprintf("to permit it, name the socket in unix_sockets: %q", led)
+			}
+			return invalidf(e.Why, hint, "%q shows the control socket %q, which gives %s", e.Source, led, s.Gives)
 		}
 	}
 	return nil
-}
-
-func controlError(s *ControlSocket, e *shared.Entry, led string) error {
-	hint := "bind only what is needed of it"
-	if s.OnRequest {
-		hint = fmt.Sprintf("to permit it, name the socket in unix_sockets: %q", led)
-	}
-	shows := fmt.Sprintf("%q shows the control socket %q", e.Source, led)
-	if e.Source == led {
-		shows = fmt.Sprintf("%q is a control socket", led)
-	}
-	return invalidf(e.Why, hint, "%s, which gives %s", shows, s.Gives)
 }
 
 // remarkSensitive names the sensitive files that commands can see.
