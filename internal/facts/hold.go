@@ -25,7 +25,11 @@ import (
 // the first of two commands could prevent a stub, with a full disk or a directory's mode, and the
 // second could undo that and create the path.
 func (m *Machine) Hold(ctx context.Context, out *Resolved) (*stubs.Hold, error) {
-	hold := m.Stubs.Hold(ctx, stubsOf(out.Holds))
+	var wanted []stubs.Stub
+	for _, h := range out.Holds {
+		wanted = append(wanted, stubs.Stub(h))
+	}
+	hold := m.Stubs.Hold(ctx, wanted)
 	if err := ctx.Err(); err != nil {
 		hold.Release()
 		return nil, err
@@ -54,14 +58,6 @@ func (m *Machine) Hold(ctx context.Context, out *Resolved) (*stubs.Hold, error) 
 	}
 	dropMissing(&out.Spec, hold.Unheld)
 	return hold, nil
-}
-
-func stubsOf(holds []view.Hold) []stubs.Stub {
-	list := make([]stubs.Stub, len(holds))
-	for i, h := range holds {
-		list[i] = stubs.Stub(h)
-	}
-	return list
 }
 
 // originOf is the reason to protect or hide a path.

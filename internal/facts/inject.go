@@ -104,7 +104,7 @@ func (m *Machine) trustCopied(out *Resolved) error {
 			return &shared.Error{Kind: shared.ErrUnavailable, Attribute: view.OriginInject, Message: "the certificate that commands must trust can only be stored where commands can write",
 				Hint: "set XDG_CACHE_HOME to a directory outside of what commands can write"}
 		default:
-			m.trusted.keep(e.Source)
+			m.trusted.copies.Store(e.Source, nil)
 		}
 	}
 	return nil
@@ -114,7 +114,7 @@ func (m *Machine) trustCopied(out *Resolved) error {
 type certificates struct {
 	mu     sync.Mutex
 	byHost map[string]*certificate
-	copies []string // files with them
+	copies sync.Map // files with them
 }
 
 type certificate struct {
@@ -139,22 +139,12 @@ func (cs *certificates) of(hosts []string) (*certificate, error) {
 	return cs.byHost[key], nil
 }
 
-// keep records a file with a certificate.
-func (cs *certificates) keep(file string) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	if !slices.Contains(cs.copies, file) {
-		cs.copies = append(cs.copies, file)
-	}
-}
-
 // Close removes the files of certificates.
 func (m *Machine) Close() {
-	m.trusted.mu.Lock()
-	defer m.trusted.mu.Unlock()
-	for _, file := range m.trusted.copies {
-		os.Remove(file)
-	}
+	m.trusted.copies.Range(func(file, _ any) bool {
+		os.Remove(file.(string))
+		return true
+	})
 }
 
 // bundles are where distributions keep the trusted certificates, as in package crypto/x509.

@@ -51,7 +51,8 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 	if !listed || m.HideSensitive || len(found.Deny) > 0 {
 		err = out.searchTrees(m.scanners.scanner(found.Deny, "trees", q), trees, found)
 	} else {
-		out.searchNear(m.scanners.scanner(nil, "near", q), out.Tops())
+		near, tops := m.scanners.scanner(nil, "near", q), paths.Outermost(out.Tops())
+		out.searchAgain = func() (*scan.Result, error) { return near.ScanTo(out.ReportDepth(tops), tops...) } // the reported part
 		if found.Trees, err = out.searchAgain(); err != nil {
 			return nil, searchError(err)
 		}
@@ -90,12 +91,6 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 		}
 	}
 	return found, nil
-}
-
-// searchNear makes searchAgain search the reported part of some directories.
-func (out *Resolved) searchNear(s *scan.Scanner, tops []string) {
-	tops = paths.Outermost(tops)
-	out.searchAgain = func() (*scan.Result, error) { return s.ScanTo(out.ReportDepth(tops), tops...) }
 }
 
 // searchTrees searches some trees now, and their reported part again after the command.

@@ -134,10 +134,6 @@ func stateAt(set *glob.Set, path string) (state glob.State, hide int) {
 	return state, hide
 }
 
-func (w *walk) tooLarge(at string) error {
-	return fmt.Errorf("%s: more than %d: %w", hostpath.Quote(at), w.limit, ErrTooLarge)
-}
-
 // walk is the state of one scan.
 type walk struct {
 	query       *Query
@@ -201,7 +197,7 @@ func (w *walk) renew(n *node, path string, depth int) error {
 		w.followed.Store(true)
 	}
 	if w.names.Add(int64(n.names)) > w.limit {
-		return w.tooLarge(path)
+		return fmt.Errorf("%s: more than %d: %w", hostpath.Quote(path), w.limit, ErrTooLarge)
 	}
 	w.directories.Add(1)
 	return nil
