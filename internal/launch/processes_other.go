@@ -2,6 +2,6 @@
 
 package launch
 
-// processes is empty: an engine's process gets a command's files over a unix socket, which this
-// system lacks.
-type processes struct{}
+// slot is empty: an engine's process gets a command's files over a unix socket, which this system
+// lacks.
+type slot struct{}
