@@ -24,7 +24,7 @@ func TestActionsOfTwoRepositories(t *testing.T) {
 	hooks := []string{top + "/hooks/pre-commit", top + "/.git/hooks/pre-commit"}
 	for _, readable := range []bool{true, false} {
 		acts := func() GitActions {
-			return w.GitActions(t.Context(), layoutOf, func(string) bool { return readable }, []string{top}, nil)
+			return w.GitActions(t.Context(), layoutOf, func(string) bool { return readable }, []string{top}, nil, new(MaxLooks))
 		}
 		for _, hook := range slices.Concat(hooks, hooks) {
 			before := acts()
@@ -50,7 +50,7 @@ func TestActionsOfMany(t *testing.T) {
 		dirs = append(dirs, fmt.Sprintf("%s/%d", base, i))
 		tree(t, dirs[i], map[string]string{".git/HEAD": "x"})
 	}
-	if found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, dirs, nil); len(found) != MaxGitActions {
+	if found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, dirs, nil, new(MaxLooks)); len(found) != MaxGitActions {
 		t.Errorf("git was asked about %d", len(found))
 	}
 }
@@ -66,7 +66,7 @@ func TestActionsWithAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, _ := obeyed(t, base, nil)
-	found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{top}, nil)
+	found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{top}, nil, new(MaxLooks))
 	for what := range found[top].On {
 		if strings.Contains(what, "no answer") {
 			t.Error(what)

@@ -58,7 +58,7 @@ func passedOver(dotGit string) bool {
 	if err != nil || !fi.IsDir() {
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	entries, err := os.ReadDir(dotGit)
+	entries, err := readDir(dotGit, unix.O_NOFOLLOW, 1) // there can be millions
 	return err == nil && len(entries) == 0
 }
 

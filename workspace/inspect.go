@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -75,11 +76,12 @@ const MaxGitActions = 256
 // GitActions asks git what it acts on in those directories, which a command may have made to
 // deceive, and in their cloned submodules, as GitControls does. layout is GitDirs, or a cache of it.
 // Of a repository that is not understood, it names nothing in a directory that commands cannot read.
-func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (GitLayout, error), readable func(dir string) bool, dirs []string, as *User) GitActions {
+// It takes what it looks at from left, as Looks does.
+func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (GitLayout, error), readable func(dir string) bool, dirs []string, as *User, left *int64) GitActions {
 	found := GitActions{}
 	add := func(path string, l GitLayout) {
 		if _, ok := found[l.GitDir]; !ok && len(found) < MaxGitActions {
-			found[l.GitDir] = w.gitActions(ctx, path, l, as)
+			found[l.GitDir] = w.gitActions(ctx, path, l, as, left)
 		}
 	}
 	var submodules []string
@@ -90,7 +92,7 @@ func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (Git
 			unclear := actsUnclear + err.Error()
 			on := map[string]string{unclear: ""}
 			for _, l := range PointedLayouts(dir) {
-				acts := w.gitActions(ctx, dir, l, as).On
+				acts := w.gitActions(ctx, dir, l, as, left).On
 				for _, what := range slices.Sorted(maps.Keys(acts)) {
 					name := what
 					if !readable(l.GitDir) || !readable(l.CommonDir) {
@@ -118,14 +120,14 @@ func isGone(p string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as *User) Acts {
+func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as *User, left *int64) Acts {
 	found := Acts{path, map[string]string{}}
-	if alternates := Looks(join(l.CommonDir, Alternates)); alternates != "" {
+	if alternates := Looks(join(l.CommonDir, Alternates), left); alternates != "" {
 		found.On[actsOnAlternates] = alternates
 	}
 	look := func(name, p string) {
 		if s := stampOf(p); s.regular() || s.directory() {
-			found.On[actsOnHook+name] = Looks(p)
+			found.On[actsOnHook+name] = Looks(p, left)
 		}
 	}
 	for _, name := range [...]string{"info/attributes", "remotes", "branches"} { // they choose among settings, or are some
@@ -162,7 +164,7 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 				names, _ := hookNames(c.Path) // Failed says why not
 				for _, name := range names {
 					if s := stampOf(join(c.Path, name)); s.regular() && s.target().Mode&0o111 != 0 {
-						found.On[actsOnHook+name] = Looks(join(c.Path, name))
+						found.On[actsOnHook+name] = Looks(join(c.Path, name), left)
 					}
 				}
 			case own: // names in it may come from files that commands cannot read
@@ -226,47 +228,47 @@ type Operation struct {
 }
 
 // Add adds to p what is in progress in a repository, and in those of its worktrees and submodules
-// that commands can write too.
-func (p Pending) Add(l GitLayout) {
+// that commands can write too. It takes what it looks at from left, as Looks does.
+func (p Pending) Add(l GitLayout, left *int64) {
 	if l.GitDir == "" {
 		return
 	}
 	for _, dir := range l.modules() {
-		p.Add(GitLayout{GitDir: dir, CommonDir: dir})
+		p.Add(GitLayout{GitDir: dir, CommonDir: dir}, left)
 	}
 	dirs, err := l.writableGitDirs()
 	if err != nil {
 		p[join(l.CommonDir, "worktrees")] = Operation{Look: "too many"} // its contents are unknown
 	}
-	config := Looks(join(l.CommonDir, "config"))
+	config := Looks(join(l.CommonDir, "config"), left)
 	for _, name := range [...]string{Alternates, "refs/replace", "shallow", "info/grafts", "lazygit.yml"} {
-		p.add(join(l.CommonDir, name))
+		p.add(join(l.CommonDir, name), left)
 	}
 	packed := join(l.CommonDir, "packed-refs")
 	if data, err := readSmall(packed, maxIndex); err != nil || bytes.Contains(data, []byte("refs/replace/")) {
-		p.add(packed) // git may read another object in the place of one
+		p.add(packed, left) // git may read another object in the place of one
 	}
 	for _, dir := range dirs {
 		for _, name := range gitindex.Unfinished {
-			p.add(join(dir, name))
+			p.add(join(dir, name), left)
 		}
 		for _, path := range sharedIndexes(dir) {
-			p.add(path)
+			p.add(path, left)
 		}
-		if look := Looks(join(dir, "index")); look != "" {
+		if look := Looks(join(dir, "index"), left); look != "" {
 			p[join(dir, "index")] = Operation{look + config, l.CommonDir}
 		}
 	}
 }
 
 // add adds a path, but no directory without entries: git replace -d leaves refs/replace.
-func (p Pending) add(path string) {
+func (p Pending) add(path string, left *int64) {
 	if s := stampWithin(path, 0); s.directory() && !s.symlink() {
 		if entries, err := readDir(path, unix.O_NOFOLLOW, 1); err == nil && len(entries) == 0 {
 			return
 		}
 	}
-	if look := Looks(path); look != "" && p[path].Look == "" {
+	if look := Looks(path, left); look != "" && p[path].Look == "" {
 		p[path] = Operation{Look: look}
 	}
 }
@@ -413,21 +415,25 @@ func LinksIn(dir string, left *int, enter func(p string) bool, file func(e fs.Di
 	return links, true
 }
 
+// MaxLooks is what the looks at a machine may read, in bytes: a command makes many links to one large
+// file in no time. Each file costs 512 as well.
+const MaxLooks int64 = 16 << 20
+
 // Looks returns a text that differs after a change of a file, or of anything in a directory. It
 // returns "" for a missing or empty one. The path itself may be a symlink. In a directory only the
-// nearest 1,000 files count, with 16 MiB of their texts.
-func Looks(path string) string {
+// nearest 1,000 files count. When nothing is left, only size, inode and times of a file count, and
+// what is in a directory counts as changed.
+func Looks(path string, left *int64) string {
 	if s := stampWithin(path, 0); !s.symlink() && s.absent() {
 		return ""
 	}
 	b := sha256.New()
-	var text int64 = maxLooks << 14
-	for queue, n := []string{path}, 0; len(queue) > 0 && n < maxLooks; n++ {
+	for queue, n := []string{path}, 0; len(queue) > 0 && (n == 0 || *left > 0); n++ {
 		at := queue[0]
 		queue = queue[1:]
-		s := stampWithin(at, min(text, maxGitConfig))
-		if s.text != [sha256.Size]byte{} {
-			text -= s.target().Size
+		s := stampWithin(at, min(max(*left, 0), maxGitConfig))
+		if *left -= 512; s.text != [sha256.Size]byte{} {
+			*left -= s.target().Size
 		}
 		fmt.Fprintf(b, "%q%v", at, s)
 		flag := 0
@@ -437,6 +443,9 @@ func Looks(path string) string {
 		entries, _ := readDir(at, flag, maxLooks)
 		for _, e := range entries[:min(len(entries), maxLooks-1-n-len(queue))] { // it takes no more, and a path can be long
 			queue = append(queue, join(at, e.Name()))
+		}
+		if len(queue) > 0 && *left <= 0 {
+			fmt.Fprint(b, time.Now().UnixNano())
 		}
 	}
 	return hex.EncodeToString(b.Sum(nil))

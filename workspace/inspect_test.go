@@ -74,7 +74,7 @@ func TestInspect(t *testing.T) {
 // inspect returns what git acts on in a repository that is new.
 func (w *Workspace) inspect(t *testing.T, dir string) Inspection {
 	readable := func(p string) bool { return strings.HasPrefix(p, dir) }
-	return w.GitActions(t.Context(), layoutOf, readable, []string{dir}, nil).Since(nil, false)[dir]
+	return w.GitActions(t.Context(), layoutOf, readable, []string{dir}, nil, new(MaxLooks)).Since(nil, false)[dir]
 }
 
 // What is not understood gets no all-clear.
@@ -187,7 +187,7 @@ func TestPending(t *testing.T) {
 	}
 	look := func() Pending {
 		p := Pending{}
-		p.Add(l)
+		p.Add(l, new(MaxLooks))
 		return p
 	}
 	since := func(now, before Pending) []string {
@@ -236,7 +236,7 @@ func TestPending(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := Pending{}
-	if p.Add(wt); len(since(p, Pending{})) != 1 {
+	if p.Add(wt, new(MaxLooks)); len(since(p, Pending{})) != 1 {
 		t.Errorf("in a worktree: %v", p)
 	}
 	git(t, root, "replace", "HEAD", "HEAD~1")

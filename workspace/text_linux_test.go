@@ -21,11 +21,11 @@ func TestLooksThroughALink(t *testing.T) {
 	if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("pick"), 0o644), os.Symlink("to", state)); err != nil {
 		t.Fatal(err)
 	}
-	before := Looks(state)
+	before := Looks(state, new(MaxLooks))
 	if err := os.WriteFile(file, []byte("exec"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if Looks(state) == before {
+	if Looks(state, new(MaxLooks)) == before {
 		t.Error("it looks as before")
 	}
 }
@@ -51,12 +51,12 @@ func TestWrittenByAMapping(t *testing.T) {
 	if string(page) != "good" {
 		t.Fatalf("%q", page)
 	}
-	stamp, looks := stampOf(path), Looks(path)
-	if now := stampOf(path); now != stamp || Looks(path) != looks {
+	stamp, looks := stampOf(path), Looks(path, new(MaxLooks))
+	if now := stampOf(path); now != stamp || Looks(path, new(MaxLooks)) != looks {
 		t.Error("it looks otherwise without a change")
 	}
 	copy(page, "evil")
-	if now := stampOf(path); now == stamp || Looks(path) == looks {
+	if now := stampOf(path); now == stamp || Looks(path, new(MaxLooks)) == looks {
 		t.Error("it looks as before")
 	}
 }
@@ -95,9 +95,37 @@ func TestLooksAtManyLongPaths(t *testing.T) { // not parallel: it counts what th
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	Looks(dir)
+	Looks(dir, new(MaxLooks))
 	runtime.ReadMemStats(&after)
 	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 40 {
 		t.Errorf("it allocates %d MiB", n)
+	}
+}
+
+// A command can have very many repositories, each with very many names of one large file.
+func TestLooksAtNoMoreThanIsLeft(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "large")
+	if err := errors.Join(os.WriteFile(file, make([]byte, maxGitConfig), 0o644), os.Mkdir(filepath.Join(dir, "full"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 * MaxLooks / maxGitConfig {
+		if err := os.Link(file, filepath.Join(dir, "full", strconv.FormatInt(i, 10))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := MaxLooks
+	full := filepath.Join(dir, "full")
+	before := Looks(full, &left)
+	if left > maxGitConfig || left < 0 {
+		t.Errorf("%d bytes are left", left)
+	}
+	left = 2048
+	if now := Looks(full, &left); now == before || left > 0 || now == Looks(full, &left) {
+		t.Error("a directory looks as before, though not all of it was looked at")
+	}
+	if Looks(file, &left) != Looks(file, &left) {
+		t.Error("a file looks otherwise without a change")
 	}
 }

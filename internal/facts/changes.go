@@ -54,7 +54,7 @@ func (f *lookup) at(out *Resolved, top string) repository {
 		if err != nil && !out.Readable(l.GitDir) {
 			continue
 		}
-		r.Pending.Add(l)
+		r.Pending.Add(l, &f.looks)
 		r.Odd = append(r.Odd, once(f.gitLinks, l.CommonDir, l.Links)...)
 	}
 	return r
@@ -95,7 +95,7 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 			b.Open = append(b.Open, l.Repository)
 			continue
 		}
-		b.watch(unprotected{Path: l.Path, Led: true})
+		b.watch(unprotected{Path: l.Path, Led: true}, &look.looks)
 	}
 	for _, top := range repositories {
 		_, err := look.layout(top) // then nobody knows what to protect besides the git directory
@@ -105,7 +105,7 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 	}
 	for _, p := range b.Instructions {
 		if out.Unguarded(p) {
-			b.watch(unprotected{Path: p, Free: true})
+			b.watch(unprotected{Path: p, Free: true}, &look.looks)
 		}
 	}
 	if info, err := os.Lstat(out.headLog); err == nil {
@@ -120,7 +120,7 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 
 // acts returns what git acts on in some repositories.
 func (f *lookup) acts(out *Resolved, open []string) workspace.GitActions {
-	return f.m.Workspace.GitActions(f.ctx, f.layout, out.Readable, open, f.m.Owner.gitUser())
+	return f.m.Workspace.GitActions(f.ctx, f.layout, out.Readable, open, f.m.Owner.gitUser(), &f.looks)
 }
 
 // oneOf returns a function that reports whether a list has a string: a project can have tens of
@@ -160,41 +160,37 @@ type unprotected struct {
 }
 
 // watch records the state of a path.
-func (b *baseline) watch(u unprotected) {
-	u.LookedUp = u.looks()
+func (b *baseline) watch(u unprotected, left *int64) {
+	u.LookedUp = u.looks(left)
 	b.Unprotected = append(b.Unprotected, u)
 }
 
-func (u *unprotected) looks() string {
+func (u *unprotected) looks(left *int64) string {
 	if u.Led {
 		way := Follow(u.Path)
 		return fmt.Sprintf("%q%q", way.Links, way.Targets)
 	}
-	return looks(u.Path)
+	if holdsPlace(u.Path) { // another command's stub
+		return ""
+	}
+	return workspace.Looks(u.Path, left)
 }
 
 // LeaveUnprotected removes the holds that an engine without mount.nested cannot protect. The host
 // reports what a command makes or changes there; for git, what git acts on.
 func (out *Resolved) LeaveUnprotected() error {
 	left, err := out.View.LeaveUnprotected(out.Spec.Table)
+	looks := workspace.MaxLooks
 	for _, e := range left {
 		u := unprotected{Path: e.Source}
 		if !out.Absent(e.Source) {
-			u.LookedUp = u.looks()
+			u.LookedUp = u.looks(&looks)
 		}
 		if u.LookedUp == "" || !strings.HasPrefix(e.Why, "protected: git ") {
 			out.baseline.Unprotected = append(out.baseline.Unprotected, u)
 		}
 	}
 	return err
-}
-
-// looks is workspace.Looks, and "" also for another command's stub.
-func looks(p string) string {
-	if holdsPlace(p) {
-		return ""
-	}
-	return workspace.Looks(p)
 }
 
 // Changes is what changed while a command ran.
@@ -228,11 +224,16 @@ func (out *Resolved) reportable(found *scan.Result, submodules map[string]submod
 		}
 	}
 	repositories = slices.DeleteFunc(repositories, func(p string) bool {
-		names, err := os.ReadDir(filepath.Join(p, ".git"))
+		dir, err := os.OpenFile(filepath.Join(p, ".git"), os.O_RDONLY|unix.O_DIRECTORY, 0)
 		if errors.Is(err, fs.ErrNotExist) { // with a .git, it is a work tree, whatever else it contains
 			return workspace.OfWorktree(p)
 		}
-		return err == nil && len(names) == 0 && !workspace.MayBeBare(p)
+		if err != nil {
+			return false
+		}
+		defer dir.Close()
+		_, err = dir.Readdirnames(1) // there can be millions
+		return err == io.EOF && !workspace.MayBeBare(p)
 	})
 	return repositories, instructions, unread
 }
@@ -254,14 +255,14 @@ func (m *Machine) ignored(out *Resolved, look *lookup, list []string) (ignored [
 
 // newInstructions returns the unprotected files that were made or changed, and new files at paths
 // that are not held.
-func (out *Resolved) newInstructions(files []string) (made []string) {
+func (out *Resolved) newInstructions(files []string, left *int64) (made []string) {
 	listed := map[string]bool{}
 	add := func(p string) { made, listed[p] = append(made, p), true }
 	for _, u := range out.baseline.Unprotected {
 		if listed[u.Path] {
 			continue
 		}
-		if now := u.looks(); now != u.LookedUp && !(u.Free && now == "") {
+		if now := u.looks(left); now != u.LookedUp && !(u.Free && now == "") {
 			add(u.Path)
 		}
 	}
@@ -322,7 +323,7 @@ func (m *Machine) Changes(out *Resolved) (made Changes) {
 func (m *Machine) changesOf(out *Resolved, look *lookup, now *baseline, made *Changes) {
 	lost := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(now.Lost))), oneOf(out.baseline.Lost)) // where a command made them, what it writes ends with it
 	made.LostWorktrees = lost[:min(len(lost), maxChanges)]
-	made.Instructions = out.newInstructions(now.Instructions)
+	made.Instructions = out.newInstructions(now.Instructions, &look.looks)
 	changed := look.acts(out, out.baseline.Open).Since(out.baseline.Actions, out.allOpen)
 	var loose []string // git may ignore it, and git status does not enter it
 	for _, p := range slices.Concat(slices.Collect(maps.Keys(now.Repositories)), slices.Collect(maps.Keys(changed))) {

@@ -17,6 +17,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/scan"
 	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // writeFile writes a file, with the directories above it.
@@ -46,7 +47,7 @@ func TestInstructionsAreNoHolds(t *testing.T) {
 	for _, name := range []string{"held", "ignored", "gone", "hooks", "both", "file", "link", "fifo"} {
 		files = append(files, at(name))
 	}
-	if got, want := (&Resolved{View: new(view.View)}).newInstructions(files), []string{at("hooks"), at("both"), at("file"), at("link"), at("fifo")}; !slices.Equal(got, want) {
+	if got, want := (&Resolved{View: new(view.View)}).newInstructions(files, new(workspace.MaxLooks)), []string{at("hooks"), at("both"), at("file"), at("link"), at("fifo")}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -61,7 +62,7 @@ func TestManyInstructions(t *testing.T) {
 	}
 	out := &Resolved{View: new(view.View), baseline: baseline{Instructions: files}}
 	began := time.Now()
-	made := out.newInstructions(files)
+	made := out.newInstructions(files, new(workspace.MaxLooks))
 	if took := time.Since(began); len(made) > 0 || took > time.Minute { // less than a second; quadratic, it takes many minutes
 		t.Errorf("%d new ones, after %v", len(made), took)
 	}
@@ -203,7 +204,7 @@ func TestHeldPlaceIsMade(t *testing.T) {
 	if !slices.Contains(dirs, tr.project+"/.vscode") || len(files) != 1 {
 		t.Fatalf("held are %q and %q", dirs, files)
 	}
-	if made := out.newInstructions(slices.Concat(files, dirs)); made != nil {
+	if made := out.newInstructions(slices.Concat(files, dirs), new(workspace.MaxLooks)); made != nil {
 		t.Errorf("told of what holds places: %q", made)
 	}
 	writeFile(t, tr.project+"/.vscode/tasks.json", "{}")
@@ -211,7 +212,7 @@ func TestHeldPlaceIsMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{files[0], tr.project + "/.vscode"}
-	if made := out.newInstructions(slices.Concat(files, dirs)); !slices.Equal(made, want) {
+	if made := out.newInstructions(slices.Concat(files, dirs), new(workspace.MaxLooks)); !slices.Equal(made, want) {
 		t.Errorf("told %q, want %q", made, want)
 	}
 }
