@@ -125,7 +125,7 @@ func TestLooksAtNoMoreThanIsLeft(t *testing.T) {
 	if now := Looks(full, &left); now == before || left > 0 || now == Looks(full, &left) {
 		t.Error("a directory looks as before, though not all of it was looked at")
 	}
-	if Looks(file, &left) != Looks(file, &left) {
+	if was := Looks(file, &left); was != Looks(file, &left) {
 		t.Error("a file looks otherwise without a change")
 	}
 }
