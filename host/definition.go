@@ -305,6 +305,7 @@ type (
 	//		Uncompared bool `json:"uncompared,omitempty"`
 	//		// Note is what a person should know about the change.
 	//		Note string `json:"note"`
+	//
 	//	}
 	//	func (c *ReviewChange) Text() string
 	//	func (c *ReviewChange) Line() string

@@ -186,20 +186,8 @@ func list[T any](of []T) []T { return append([]T{}, of...) }
 //
 //	type RepositoryReport struct {
 //		Path string `json:"path"`
-//		// Hooks are executable files in its hooks directory, and Keys are keys of its configuration
-//		// that name commands or further configuration: the first 20 of each. More counts the rest.
-//		Hooks []string `json:"hooks"`
-//		Keys  []string `json:"config_keys"`
-//		More  int      `json:"more"`
-//		// Alternates says that it takes objects from elsewhere.
-//		Alternates bool `json:"alternates"`
-//		// Pending are paths in the git directory that the command made or changed, and that git
-//		// continues from or uses: of a rebase, an am, a cherry-pick or a revert, whose lists can name
-//		// commands, and objects/info/alternates.
-//		Pending []string `json:"pending"`
-//		// Unclear says, in one line, why git may act on, or write to, more than the report lists; else
-//		// empty.
-//		Unclear string `json:"unclear"`
+//		// Inspection is what git would run or read there.
+//		workspace.Inspection
 //		// Superproject is the user's repository whose next git status enters this one, as a submodule,
 //		// and acts on what the report lists. Such reports come first. Empty for others.
 //		Superproject string `json:"superproject"`

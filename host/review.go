@@ -24,6 +24,7 @@ func (h *Host) Reviews() ([]ReviewInfo, error) { return h.pool.ReviewStore().Lis
 //
 //	func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, error)
 //	func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []string, left []Change, done func(), err error)
+//	func (r *Review) Add(ctx context.Context, source, upper, lock string, gitDirs ...string) error
 //	func (r *Review) Sandbox() string
 //	func (r *Review) Dir() string
 //	func (r *Review) Sources() (list []string)
