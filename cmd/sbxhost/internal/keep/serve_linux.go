@@ -156,8 +156,7 @@ type server struct {
 	idle         time.Duration
 	identity     serve.Identity
 	stamp        string // of this executable
-	program      string // the path of this executable
-	beside       string // the stamp of its directory
+	beside       programs
 	dir          string
 	servesAnyone bool // it starts sessions for clients that it does not serve otherwise
 	lock         *serve.Lock
@@ -193,7 +192,7 @@ func (s *server) leave(r *client, why string) {
 func (s *server) status() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text := fmt.Sprintf("process %d of %s serves %s, and ends when idle for %v and without processes of a session\n", os.Getpid(), cli.Quote(s.program), cli.Plural(len(s.running), "command"), s.idle)
+	text := fmt.Sprintf("process %d of %s serves %s, and ends when idle for %v and without processes of a session\n", os.Getpid(), cli.Quote(s.beside.program), cli.Plural(len(s.running), "command"), s.idle)
 	for _, dir := range slices.Sorted(maps.Keys(s.keepers)) {
 		k := s.keepers[dir]
 		kept := ""
@@ -221,17 +220,43 @@ func (s *server) identify() (err error) {
 	if s.stamp, err = serve.StampOf("/proc/self/exe"); err != nil {
 		return err
 	}
-	if s.program, err = os.Executable(); err == nil {
-		s.beside, err = serve.StampOf(filepath.Dir(s.program))
+	program, err := os.Executable()
+	if err == nil {
+		s.beside.program, s.beside.dir = program, filepath.Dir(program)
+		s.beside.replaced()
 	}
 	return err
 }
 
-// replaced reports whether something in the directory of this program has changed, which may be an
-// engine or an init: hosts go on with one that was replaced, as this process with its own executable.
-func (s *server) replaced() bool {
-	stamp, err := serve.StampOf(filepath.Dir(s.program))
-	return err != nil || stamp != s.beside
+// programs are this project's programs in the directory of this one: hosts go on with an engine that
+// was replaced, as this process with its own executable.
+type programs struct {
+	program, dir string // the path of this one, and its directory
+
+	mu     sync.Mutex
+	stamp  string // of the directory
+	stamps []string
+}
+
+// replaced reports whether one of them is another one than at the last call. It looks at them only
+// if something in the directory has changed: a running program cannot be written in place.
+func (p *programs) replaced() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	stamp, err := serve.StampOf(p.dir)
+	if err == nil && stamp == p.stamp {
+		return false
+	}
+	before := p.stamps
+	p.stamp, p.stamps = stamp, nil
+	files, _ := os.ReadDir(p.dir) // otherwise they are all gone
+	for _, file := range files {
+		if strings.HasPrefix(file.Name(), "sbxhost") {
+			stamp, _ := serve.StampOf(filepath.Join(p.dir, file.Name()))
+			p.stamps = append(p.stamps, file.Name()+" "+stamp)
+		}
+	}
+	return !slices.Equal(p.stamps, before)
 }
 
 // run serves until there was no client for some time, somebody replaced the executable, or a signal
@@ -334,7 +359,7 @@ func (s *server) attend(conn *net.UnixConn) {
 // serveOne runs the command of a client, or says why it does not.
 func (s *server) serveOne(r *client, conn *net.UnixConn, raw syscall.RawConn) (status int, why string) {
 	// First of all: a client that finds another program here leaves, and may be gone by now.
-	if s.replaced() {
+	if s.beside.replaced() {
 		s.mu.Lock()
 		s.close()
 		s.mu.Unlock()
