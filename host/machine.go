@@ -236,5 +236,5 @@ func (h *Host) EndProcesses(ctx context.Context) error { return h.pool.EndProces
 
 // sessionOf returns the session of a sandbox.
 func (h *Host) sessionOf(opened *sandbox.Open) SessionReport {
-	return SessionReport{Name: h.session.Name(), Dir: opened.Resolved.Spec.Session.Dir}
+	return SessionReport{Name: h.session.Name(), Dir: h.session.Shown(opened.Resolved.Spec.Session.Dir)}
 }

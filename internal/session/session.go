@@ -3,6 +3,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -71,8 +72,9 @@ type Session struct {
 	lock   chan struct{} // a mutex whose waiters can give up; it guards the next fields
 	closed bool
 
-	planned *sessiondir.Dir  // of plans; may be nil
-	current map[string]State // by CredentialKey
+	planned  *sessiondir.Dir   // of plans; may be nil
+	standIns map[string]string // its directories, with those that they stand for
+	current  map[string]State  // by CredentialKey
 
 	stopSweep context.CancelFunc // nil: no sweep has begun
 	sweepDone chan struct{}
@@ -89,7 +91,7 @@ type Purpose struct {
 
 // New prepares a session. It makes no directory.
 func New(o Options, f Purpose) (*Session, error) {
-	s := &Session{lock: make(chan struct{}, 1), oneShot: o.OneShot || o.Each, each: o.Each, owner: f.Owner, temp: f.Temp, needed: f.Temp || o.Name != "", id: rand.Text(), root: f.Root, logger: f.Logger, current: map[string]State{}}
+	s := &Session{lock: make(chan struct{}, 1), oneShot: o.OneShot || o.Each, each: o.Each, owner: f.Owner, temp: f.Temp, needed: f.Temp || o.Name != "", id: rand.Text(), root: f.Root, logger: f.Logger, current: map[string]State{}, standIns: map[string]string{}}
 	switch {
 	case o.Dir != "":
 		s.base = o.Dir
@@ -209,8 +211,16 @@ func (s *Session) Plan(ctx context.Context, reach string, held *InUseError) (sta
 	if state, err = s.open(ctx, s.planned, reach); err != nil {
 		return state, err
 	}
+	s.standIns[state.Dir] = its.Dir
 	state.Home, state.Note = its.Home, held.Error()+": the plan is for an empty one"
 	return state, nil
+}
+
+// Shown is the directory of a State as people know it.
+func (s *Session) Shown(dir string) string {
+	s.lock <- struct{}{}
+	defer func() { <-s.lock }()
+	return cmp.Or(s.standIns[dir], dir)
 }
 
 func (s *Session) open(ctx context.Context, dir *sessiondir.Dir, reach string) (state State, err error) {
