@@ -2,7 +2,9 @@ package source
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -16,45 +18,50 @@ const maxLine = 1000
 // to width columns, or not if width is zero or less. It shows a mark in place of a control character
 // or a misleading one, and never sends them.
 func Write(w io.Writer, diags hcl.Diagnostics, color bool, width int) error {
+	var all strings.Builder
 	for _, diag := range diags {
 		shown := hcl.Diagnostic{Severity: diag.Severity, Summary: printable(diag.Summary), Detail: printable(diag.Detail)}
-		files := map[string]*hcl.File{}
+		files, line := map[string]*hcl.File{}, 1
 		if at := diag.Subject; at != nil {
 			subject := *at
 			subject.Filename = printable(at.Filename)
 			if at.End.Line > at.Start.Line {
 				subject.End = at.Start // the first line says enough
 			}
-			shown.Subject = &subject
-			if src, ok := diag.Extra.(*Text); ok && lineAt(src.Bytes, at.Start.Byte) <= maxLine {
-				files[subject.Filename] = src.shown()
+			if src, ok := diag.Extra.(*Text); ok {
+				files[subject.Filename] = src.lineOf(&subject)
 			}
+			shown.Subject, line = &subject, at.Start.Line
 		}
-		if err := hcl.NewDiagnosticTextWriter(w, files, uint(max(width, 0)), color).WriteDiagnostic(&shown); err != nil {
-			return err
-		}
+		var one strings.Builder // which returns no error
+		_ = hcl.NewDiagnosticTextWriter(&one, files, uint(max(width, 0)), color).WriteDiagnostic(&shown)
+		all.WriteString(strings.Replace(one.String(), ":\n   1: ", fmt.Sprintf(":\n%4d: ", line), 1))
 	}
-	return nil
+	_, err := io.WriteString(w, all.String())
+	return err
 }
 
-// lineAt is the length of the line around a byte.
-func lineAt(text []byte, at int) int {
-	before, after := text[:min(at, len(text))], text[min(at, len(text)):]
-	end := bytes.IndexByte(after, '\n')
-	if end < 0 {
-		end = len(after)
+// lineOf is the line of a place, for a terminal, with each byte at its place; nil if it is too long.
+// The place is in the line then: the writer would walk through the whole text for each diagnostic.
+func (s *Text) lineOf(at *hcl.Range) *hcl.File {
+	begin := bytes.LastIndexByte(s.Bytes[:min(at.Start.Byte, len(s.Bytes))], '\n') + 1
+	line := bytes.SplitAfterN(s.Bytes[begin:], []byte("\n"), 2)[0]
+	if len(line) > maxLine {
+		return nil
 	}
-	return len(before) - bytes.LastIndexByte(before, '\n') - 1 + end
-}
-
-// shown is the text for a terminal, with each byte at its place.
-func (s *Text) shown() *hcl.File {
-	file := &hcl.File{Bytes: []byte(printable(string(s.Bytes)))}
+	file := &hcl.File{Bytes: []byte(printable(string(line)))}
 	if s.file != nil {
-		file.Nav = s.file.Nav
+		file.Nav = block(s.file.Nav.(interface{ ContextString(int) string }).ContextString(at.Start.Byte))
 	}
+	at.Start.Byte -= begin
+	at.End.Byte -= begin
 	return file
 }
+
+// block names the block around a place, for the writer.
+type block string
+
+func (b block) ContextString(int) string { return string(b) }
 
 // printable puts question marks, as many as bytes, in place of characters that a terminal would act
 // on, or that mislead a reader.
