@@ -193,21 +193,20 @@ func (d *Dir) open(ctx context.Context) (string, error) {
 
 // make makes the session directory, or takes an existing named one. Others may sweep and remove
 // meanwhile.
-func (d *Dir) make() error {
+func (d *Dir) make() (err error) {
 	mode := fs.FileMode(0o700)
 	if d.owner != nil {
 		mode = 0o711 // others can enter, but not list it
 	}
 	for range makeAttempts {
-		err := private(hostpath.MakePrivate(d.base, mode))
-		if err == nil {
+		if err = private(hostpath.MakePrivate(d.base, mode)); err == nil {
 			err = d.attempt(mode)
 		}
 		if !errors.Is(err, errLost) {
 			return err
 		}
 	}
-	return fmt.Errorf("session directory: swept %d times while being made in %q: %w", makeAttempts, d.base, syscall.EBUSY)
+	return fmt.Errorf("session directory: not made in %q at %d attempts: %v", d.base, makeAttempts, err)
 }
 
 // attempt is make. It returns errLost if another process has the name or has swept the directory.

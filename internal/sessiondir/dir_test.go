@@ -508,3 +508,12 @@ func TestHeldLock(t *testing.T) {
 		t.Errorf("with the lock given up: %q, %v", again, err)
 	}
 }
+
+// Somebody who has set XDG_CACHE_HOME to where nothing can be made is told so.
+func TestBaseThatCannotBe(t *testing.T) {
+	t.Parallel()
+	_, err := mustDir(t, "/proc/sbxhost", "").Path(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "mkdir") {
+		t.Errorf("%v", err)
+	}
+}
