@@ -255,19 +255,24 @@ func (m *Machine) ignored(out *Resolved, look *lookup, list []string) (ignored [
 
 // newInstructions returns the unprotected files that were made or changed, and new files at paths
 // that are not held.
-func (out *Resolved) newInstructions(files []string, left *int64) (made []string) {
+func (out *Resolved) newInstructions(now *baseline, left *int64) (made []string) {
+	seen := map[unprotected]string{} // now
+	for _, u := range now.Unprotected {
+		seen[unprotected{Path: u.Path, Led: u.Led, Free: u.Free}] = u.LookedUp
+	}
 	listed := map[string]bool{}
 	add := func(p string) { made, listed[p] = append(made, p), true }
 	for _, u := range out.baseline.Unprotected {
-		if listed[u.Path] {
-			continue
+		is, ok := seen[unprotected{Path: u.Path, Led: u.Led, Free: u.Free}]
+		if !ok {
+			is = u.looks(left)
 		}
-		if now := u.looks(left); now != u.LookedUp && !(u.Free && now == "") {
+		if is != u.LookedUp && !(u.Free && is == "") && !listed[u.Path] {
 			add(u.Path)
 		}
 	}
 	known := oneOf(out.baseline.Instructions)
-	for _, p := range files {
+	for _, p := range now.Instructions {
 		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p && untouched(&h) })
 		if !held && !known(p) && !listed[p] && !holdsPlace(p) {
 			add(p)
@@ -323,7 +328,7 @@ func (m *Machine) Changes(out *Resolved) (made Changes) {
 func (m *Machine) changesOf(out *Resolved, look *lookup, now *baseline, made *Changes) {
 	lost := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(now.Lost))), oneOf(out.baseline.Lost)) // where a command made them, what it writes ends with it
 	made.LostWorktrees = lost[:min(len(lost), maxChanges)]
-	made.Instructions = out.newInstructions(now.Instructions, &look.looks)
+	made.Instructions = out.newInstructions(now, &look.looks)
 	changed := look.acts(out, out.baseline.Open).Since(out.baseline.Actions, out.allOpen)
 	var loose []string // git may ignore it, and git status does not enter it
 	for _, p := range slices.Concat(slices.Collect(maps.Keys(now.Repositories)), slices.Collect(maps.Keys(changed))) {

@@ -47,7 +47,7 @@ func TestInstructionsAreNoHolds(t *testing.T) {
 	for _, name := range []string{"held", "ignored", "gone", "hooks", "both", "file", "link", "fifo"} {
 		files = append(files, at(name))
 	}
-	if got, want := (&Resolved{View: new(view.View)}).newInstructions(files, new(workspace.MaxLooks)), []string{at("hooks"), at("both"), at("file"), at("link"), at("fifo")}; !slices.Equal(got, want) {
+	if got, want := (&Resolved{View: new(view.View)}).newInstructions(&baseline{Instructions: files}, new(workspace.MaxLooks)), []string{at("hooks"), at("both"), at("file"), at("link"), at("fifo")}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -62,9 +62,31 @@ func TestManyInstructions(t *testing.T) {
 	}
 	out := &Resolved{View: new(view.View), baseline: baseline{Instructions: files}}
 	began := time.Now()
-	made := out.newInstructions(files, new(workspace.MaxLooks))
+	made := out.newInstructions(&baseline{Instructions: files}, new(workspace.MaxLooks))
 	if took := time.Since(began); len(made) > 0 || took > time.Minute { // less than a second; quadratic, it takes many minutes
 		t.Errorf("%d new ones, after %v", len(made), took)
+	}
+}
+
+// What nobody changes is looked at as often after a command as before, so that the bound of all looks
+// ends both at the same place.
+func TestLargeInstructionsAreTheSame(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	m := tr.machine(t)
+	for i := range 2 * workspace.MaxLooks / 3 >> 20 {
+		p := fmt.Sprintf("%s/sub/.vscode/%d", tr.project, i)
+		writeFile(t, p, "")
+		if err := os.Truncate(p, 1<<20-1024); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := m.resolve(t.Context(), "fast", view.Definition{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made := m.Changes(out); len(out.baseline.Unprotected) == 0 || len(made.Instructions) > 0 {
+		t.Errorf("%+v\n%+v", out.baseline.Unprotected, made)
 	}
 }
 
@@ -204,7 +226,7 @@ func TestHeldPlaceIsMade(t *testing.T) {
 	if !slices.Contains(dirs, tr.project+"/.vscode") || len(files) != 1 {
 		t.Fatalf("held are %q and %q", dirs, files)
 	}
-	if made := out.newInstructions(slices.Concat(files, dirs), new(workspace.MaxLooks)); made != nil {
+	if made := out.newInstructions(&baseline{Instructions: slices.Concat(files, dirs)}, new(workspace.MaxLooks)); made != nil {
 		t.Errorf("told of what holds places: %q", made)
 	}
 	writeFile(t, tr.project+"/.vscode/tasks.json", "{}")
@@ -212,7 +234,7 @@ func TestHeldPlaceIsMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{files[0], tr.project + "/.vscode"}
-	if made := out.newInstructions(slices.Concat(files, dirs), new(workspace.MaxLooks)); !slices.Equal(made, want) {
+	if made := out.newInstructions(&baseline{Instructions: slices.Concat(files, dirs)}, new(workspace.MaxLooks)); !slices.Equal(made, want) {
 		t.Errorf("told %q, want %q", made, want)
 	}
 }
