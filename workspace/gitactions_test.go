@@ -72,7 +72,7 @@ func TestActionsWithAPipe(t *testing.T) {
 			t.Error(what)
 		}
 	}
-	if i, _ := found[top].since(nil, false); i.Unclear == "" {
+	if i := found.Since(nil, false)[top]; i.Unclear == "" {
 		t.Error("it is not reported")
 	}
 }

@@ -182,35 +182,32 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 func (a GitActions) Since(before GitActions, unclear bool) map[string]Inspection {
 	since := map[string]Inspection{}
 	for dir, now := range a {
-		if i, any := now.since(before[dir].On, unclear); any {
+		old, i, any := before[dir].On, Inspection{}, false
+		for _, what := range slices.Sorted(maps.Keys(now.On)) {
+			kind, name, _ := strings.Cut(what, " ")
+			kind += " "
+			if was, ok := old[what]; ok && was == now.On[what] && !(unclear && kind == actsUnclear) {
+				continue
+			}
+			if old == nil && kind == actsOnHook && filepath.IsAbs(name) {
+				continue // the user's settings or its keys name those
+			}
+			switch any = true; kind {
+			case actsOnHook:
+				i.name(&i.Hooks, name)
+			case actsOnKey:
+				i.name(&i.Keys, name)
+			case actsOnAlternates:
+				i.Alternates = true
+			case actsUnclear:
+				i.unclear(errors.New(name))
+			}
+		}
+		if any {
 			since[now.Path] = i
 		}
 	}
 	return since
-}
-
-func (a Acts) since(before map[string]string, unclear bool) (i Inspection, any bool) {
-	for _, what := range slices.Sorted(maps.Keys(a.On)) {
-		kind, name, _ := strings.Cut(what, " ")
-		kind += " "
-		if was, ok := before[what]; ok && was == a.On[what] && !(unclear && kind == actsUnclear) {
-			continue
-		}
-		if before == nil && kind == actsOnHook && filepath.IsAbs(name) {
-			continue // the user's settings or its keys name those
-		}
-		switch any = true; kind {
-		case actsOnHook:
-			i.name(&i.Hooks, name)
-		case actsOnKey:
-			i.name(&i.Keys, name)
-		case actsOnAlternates:
-			i.Alternates = true
-		case actsUnclear:
-			i.unclear(errors.New(name))
-		}
-	}
-	return i, any
 }
 
 // Alternates is the file of a git directory that names directories with further objects.
