@@ -131,7 +131,8 @@ func (p *Pool) dropIdle() (idle []*Open) {
 		}
 		if !s.busy() {
 			delete(p.slots, key)
-			idle = append(idle, s.drop()...)
+			idle = append(idle, s.all()...)
+			s.dropped, s.current, s.retired = true, nil, nil
 		}
 		s.lock.Release()
 	}
@@ -150,13 +151,6 @@ func (s *slot) all() []*Open {
 // busy reports whether a command runs in a sandbox of the slot.
 func (s *slot) busy() bool {
 	return slices.ContainsFunc(s.all(), func(sb *Open) bool { return sb.running.Load() > 0 })
-}
-
-// drop takes the slot out of use. The caller closes the sandboxes that it returns.
-func (s *slot) drop() []*Open {
-	all := s.all()
-	s.dropped, s.current, s.retired = true, nil, nil
-	return all
 }
 
 // closeRetired closes unused retired sandboxes; with all, also the others, which kills their
