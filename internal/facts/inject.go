@@ -14,7 +14,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"maps"
-	"math/big"
 	"os"
 	"slices"
 	"strings"
@@ -169,13 +168,9 @@ func newCertificate(hosts []string) (*certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, err
-	}
 	now := time.Now()
 	form := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "sandbox, for one session"}, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0), DNSNames: hosts,
+		Subject: pkix.Name{CommonName: "sandbox, for one session"}, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0), DNSNames: hosts,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true, // no authority: nothing that it signs is trusted
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, form, form, &key.PublicKey, key)
