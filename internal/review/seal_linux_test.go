@@ -85,3 +85,23 @@ func TestBases(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A Host can be closed while a command begins. The race detector sees what they share.
+func TestCloseWhileACommandBegins(t *testing.T) {
+	t.Parallel()
+	w := newRoot(t)
+	use, err := w.shelf.Join(t.Context(), "r", "s", "")
+	w.check(err)
+	added := make(chan error)
+	go func() {
+		added <- use.Add(t.Context(), w.root, filepath.Join(use.Dir(), "kept", "upper"), filepath.Join(use.Dir(), "lock"))
+	}()
+	for rec := (record{}); len(rec.Layers) == 0; {
+		w.check(w.shelf.read(use.Dir(), recordFile, &rec))
+	}
+	use.Close()
+	w.check(<-added)
+	if list, err := w.shelf.List(); err != nil || len(list) > 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}

@@ -98,6 +98,8 @@ type layerRecord struct {
 
 // unused reports whether no engine has stored anything in a review, and nobody applied it.
 func (r *Review) unused() bool {
+	r.adding.Lock()
+	defer r.adding.Unlock()
 	kept := []string{appliedIn(r.dir), journalFile, slotsDir}
 	for _, l := range r.rec.Layers {
 		kept = append(kept, string(l.Upper))
@@ -140,22 +142,20 @@ func (s *Store) Join(ctx context.Context, name, sandbox, reach string) (*Review,
 			return nil, err
 		}
 		err = r.settle(ctx, sandbox, reach)
-		if err == nil && has(r.dir, completeFile) { // a new one of that name ends the undo
-			err = s.remove(ctx, r.dir)
-			r.lock.release()
-			if r.rec = (record{}); err == nil {
-				continue
-			}
-			return nil, err
-		}
-		if err == nil && r.rec.CredentialKey != reach {
+		complete := err == nil && has(r.dir, completeFile)
+		switch {
+		case complete: // a new one of that name ends the undo
+			err, r.rec = s.remove(ctx, r.dir), record{}
+		case err == nil && r.rec.CredentialKey != reach:
 			err = fmt.Errorf("%w: review %q was begun by commands with credentials %q, and these have %q: each could read what the other leaves there", ErrReach, name, r.rec.CredentialKey, reach)
 		}
+		if err == nil && !complete {
+			return r, nil
+		}
+		r.lock.release()
 		if err != nil {
-			r.lock.release()
 			return nil, err
 		}
-		return r, nil
 	}
 }
 
