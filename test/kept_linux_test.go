@@ -225,7 +225,7 @@ func TestKeptStoppedKeeper(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	// A command that is not to be among its processes waits within its limit.
-	if out, err := k.sbxhost("exec", "-session", "s", "-timeout", "1s", "--", "echo", "alone").CombinedOutput(); err == nil || !strings.Contains(string(out), fmt.Sprintf(`while session "s" was in use by process %d`, k.keeper)) {
+	if out, err := k.sbxhost("exec", "-session", "s", "-timeout", "3s", "--", "echo", "alone").CombinedOutput(); err == nil || !strings.Contains(string(out), fmt.Sprintf(`while session "s" was in use by process %d`, k.keeper)) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if out, err := k.sbxhost("exec", "-session", "z", "--", "true").CombinedOutput(); err != nil {
