@@ -78,8 +78,8 @@ type Cmd struct {
 	Stderr io.Writer
 	// Background receives, in a session with processes, what processes that the command left
 	// running write to its Stdout and Stderr after its end; nil discards it. One goroutine at a
-	// time calls Write, also after Wait. It also receives their output for an *os.File that is no
-	// pipe, socket or terminal.
+	// time calls Write, also after Wait. If Stdout or Stderr is an *os.File that is no pipe, socket
+	// or terminal, they go on writing there instead.
 	Background io.Writer
 
 	// TTY gives the command a controlling terminal: Stdin types, and Stdout gets its output. If
