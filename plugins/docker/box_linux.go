@@ -100,7 +100,7 @@ func (b *box) container(lineDir string) (*plan.Plan, error) {
 	}
 	spec.Table = table
 	p.Spec, p.LineDir = &spec, lineDir
-	return p.Container(containerinit.FetchArgv(plan.LineInside + "/" + plan.SocketName))
+	return p.Container(containerinit.Argv(plan.LineInside + "/" + plan.SocketName))
 }
 
 // launch starts one container, which ends at the latest with the box.

@@ -15,8 +15,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 )
 
-// fetching is an init that was started by its command line alone.
-type fetching struct {
+// connected is an init that was started by its command line alone.
+type connected struct {
 	t    *testing.T
 	line *net.UnixConn
 	cmd  *exec.Cmd
@@ -42,14 +42,14 @@ func requireBwrap(t *testing.T) {
 	t.Skipf("no bwrap here: %v: %s", err, out)
 }
 
-// fetch starts the lean init by the launcher, if there is one, with a socket that it is
+// connect starts the lean init by the launcher, if there is one, with a socket that it is
 // to find, and meets it there.
-func fetch(t *testing.T, launcher []string) *fetching {
+func connect(t *testing.T, launcher []string) *connected {
 	t.Helper()
 	if launcher != nil {
 		requireBwrap(t)
 	}
-	dir, err := os.MkdirTemp("", "fetch-")
+	dir, err := os.MkdirTemp("", "connect-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +63,8 @@ func fetch(t *testing.T, launcher []string) *fetching {
 	if launcher != nil { // whose /tmp is another
 		words = append(words, "--ro-bind", filepath.Dir(bin), filepath.Dir(bin), "--ro-bind", dir, dir)
 	}
-	words = slices.Concat(words, []string{bin}, containerinit.FetchArgv(socket))
-	f := &fetching{t: t, cmd: exec.Command(words[0], words[1:]...)}
+	words = slices.Concat(words, []string{bin}, containerinit.Argv(socket))
+	f := &connected{t: t, cmd: exec.Command(words[0], words[1:]...)}
 	f.cmd.Env = []string{"LEAKED=yes", "PATH=/usr/bin:/bin"}
 	f.cmd.Stderr = &f.diag
 	if err := f.cmd.Start(); err != nil {
@@ -84,7 +84,7 @@ func fetch(t *testing.T, launcher []string) *fetching {
 }
 
 // run hands one command over and gives its sandboxinit.Conn and output.
-func (f *fetching) run(cmd sandboxinit.Command) (*sandboxinit.Conn, *os.File) {
+func (f *connected) run(cmd sandboxinit.Command) (*sandboxinit.Conn, *os.File) {
 	f.t.Helper()
 	control, err := f.line.File()
 	if err != nil {
@@ -120,12 +120,12 @@ func everything(t *testing.T, r io.Reader) string {
 	return string(out)
 }
 
-func TestFetch(t *testing.T) {
+func TestConnect(t *testing.T) {
 	t.Parallel()
 	for name, launcher := range map[string][]string{"direct": nil, "bwrap": bwrap} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := fetch(t, launcher)
+			f := connect(t, launcher)
 			conn, out := f.run(sandboxinit.Command{Args: []string{"/bin/sh", "-c", "env; ls /proc/self/fd | wc -l; exit 3"}, Env: []string{"A=1", "PATH=/usr/bin:/bin"}})
 			status, err := conn.Wait()
 			if err != nil || status.Code != 3 {
@@ -139,9 +139,9 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-func TestFetchNobodyThere(t *testing.T) {
+func TestNobodyThere(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command(bin, containerinit.FetchArgv("/nosuch/socket")...)
+	cmd := exec.Command(bin, containerinit.Argv("/nosuch/socket")...)
 	err := cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != containerinit.Unreachable {
 		t.Errorf("got %v", err)

@@ -9,7 +9,8 @@ import (
 )
 
 // Main is the life of a process whose arguments are [Requested]. It returns the exit status.
-// runInit is the life of the init that it becomes, with a control socket; it hides the process.
+// runInit is the life of the init that it becomes, with a control socket; it first hides the process
+// from the command.
 func Main(args []string, runInit func(control int) int) int {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
