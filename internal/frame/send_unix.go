@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// A Writer is a socket. Its Write is as of [syscall.RawConn].
+// A Writer is a socket to send on. [syscall.RawConn] is one.
 type Writer interface {
 	Write(f func(fd uintptr) (done bool)) error
 }

@@ -113,7 +113,8 @@ func MostIn(list []string) (dir string, n int) {
 	if len(list) == 0 {
 		return "/", 0
 	}
-	// What a directory contains is in a row here. So if it is more than half, the one in the middle is of it.
+	// In sorted order, the paths in one directory are consecutive. So a directory with more than half of
+	// all paths contains the middle one.
 	middle := slices.Sorted(slices.Values(list))[len(list)/2]
 	for dir = range paths.Up(path.Dir(middle)) {
 		n = 0

@@ -291,7 +291,7 @@ func (s socket) send(kind byte, m frame.Message, fds ...int) error {
 	return frame.Send(s, frame.Encode(kind, m), fds...)
 }
 
-// Write is as of [frame.Writer].
+// Write implements [frame.Writer]. It blocks.
 func (s socket) Write(f func(fd uintptr) bool) error {
 	f(uintptr(s))
 	return nil

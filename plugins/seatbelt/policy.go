@@ -26,7 +26,7 @@ const (
 	maxParameters = 2000
 	maxParamBytes = 256 << 10
 	maxProfile    = 512 << 10
-	maxFilters    = 8 // of a rule; a longer one becomes two
+	maxFilters    = 8 // in one rule; more make more rules
 )
 
 // area is a path of the host that the command sees.
