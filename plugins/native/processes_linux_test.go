@@ -192,7 +192,8 @@ func TestKilledAtEveryMoment(t *testing.T) {
 			holder := 0
 			for deadline := time.Now().Add(time.Minute); name == "holder" && holder == 0; holder = p.holder() {
 				if time.Now().After(deadline) {
-					t.Fatal("there is no holder")
+					p.cmd.Process.Kill()
+					t.Fatalf("there is no holder: %q", p.rest())
 				}
 				runtime.Gosched()
 			}
