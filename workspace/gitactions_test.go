@@ -77,6 +77,42 @@ func TestActionsWithAPipe(t *testing.T) {
 	}
 }
 
+// A command can make git obey too much, and another one change what is not listed then.
+func TestActionsOfTooMuch(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	top := repo(t, base+"/proj")
+	config := "[alias]\nx = !" + strings.Repeat("a/b ", maxWords+1) + "\n"
+	tree(t, top, map[string]string{".git/config": config})
+	w, _ := obeyed(t, base, nil)
+	acts := func() GitActions {
+		return w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{top}, nil, new(MaxLooks))
+	}
+	before := acts()
+	if since := acts().Since(before, false); len(since) > 0 {
+		t.Errorf("without a change: %+v", since)
+	}
+	tree(t, top, map[string]string{".git/hooks/pre-commit": "x"})
+	if err := os.Chmod(top+"/.git/hooks/pre-commit", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	hooked := acts()
+	if since := hooked.Since(before, false)[top]; !slices.Equal(since.Hooks, []string{"pre-commit"}) {
+		t.Errorf("a hook: %+v", since)
+	}
+	tree(t, top, map[string]string{".git/config": config + "[include]\npath = evil\n"})
+	if since := acts().Since(hooked, false)[top]; since.Unclear == "" && len(since.Keys) == 0 {
+		t.Errorf("an include: %+v", since)
+	}
+	tree(t, top, map[string]string{".git/config": "[include]\npath = \"~nobody/x\"\n"})
+	hooked = acts()
+	tree(t, top, map[string]string{".git/config": "[include]\npath = \"~nobody/x\"\n[core]\npager = ./evil\n"})
+	if since := acts().Since(hooked, false)[top]; since.Unclear == "" && len(since.Keys) == 0 {
+		t.Errorf("a setting: %+v", since)
+	}
+}
+
 // A submodule that leads back to its repository is none: a search of submodules would not end.
 func TestSubmodulesThatLeadBack(t *testing.T) {
 	t.Parallel()

@@ -37,10 +37,11 @@ type answer struct {
 	askedAt     time.Time
 }
 
-// look records the current state of path.
-func (a *answer) look(path string) stamp {
-	s := stampOf(path)
-	if _, ok := a.stamps[path]; !ok {
+// look records the current state of path. Only of a configuration does the text count, and text is
+// read: a command makes thousands of links to one large file in no time.
+func (a *answer) look(path string, limit int64) stamp {
+	s := stampWithin(path, limit)
+	if known, ok := a.stamps[path]; !ok || !known.read() {
 		a.stamps[path] = s
 		a.latest = max(a.latest, s.link.Ctim.Nano(), s.end.Ctim.Nano())
 	}
@@ -50,7 +51,11 @@ func (a *answer) look(path string) stamp {
 // current reports whether all files that the answer depends on are unchanged.
 func (a *answer) current() bool {
 	for p, s := range a.stamps {
-		if stampOf(p) != s {
+		limit := int64(0)
+		if s.read() {
+			limit = maxGitConfig
+		}
+		if stampWithin(p, limit) != s {
 			return false
 		}
 	}
@@ -86,11 +91,8 @@ func stateOf(stat func(string, *unix.Stat_t) error, path string) (s fileState) {
 	return s
 }
 
-// stampOf reads small files: the times do not show a write through a mapping to a page that the
+// stampWithin reads files of at most limit bytes: the times do not show a write through a mapping to a page that the
 // kernel has not written to the disk yet, or to a tmpfs page that was read before.
-func stampOf(path string) stamp { return stampWithin(path, maxGitConfig) }
-
-// stampWithin reads no file of more than limit bytes.
 func stampWithin(path string, limit int64) (s stamp) {
 	s.link = stateOf(unix.Lstat, path)
 	if s.symlink() {
@@ -117,6 +119,7 @@ func (s stamp) target() fileState {
 }
 
 func (s stamp) symlink() bool   { return s.link.Mode&unix.S_IFMT == unix.S_IFLNK }
+func (s stamp) read() bool      { return s.text != [sha256.Size]byte{} }
 func (s stamp) directory() bool { return s.target().Mode&unix.S_IFMT == unix.S_IFDIR }
 func (s stamp) regular() bool   { return s.target().Mode&unix.S_IFMT == unix.S_IFREG }
 
@@ -210,7 +213,7 @@ func (q *question) gather() {
 		return
 	}
 	for _, p := range tried {
-		q.look(p) // another git may use another system configuration
+		q.look(p, 0) // another git may use another system configuration
 	}
 	for _, p := range q.git.files(q.layout) {
 		q.configFile(p)
@@ -301,7 +304,7 @@ func (a *answer) configFile(p string) (there bool) {
 	if !a.add(p, controlConfig, true) {
 		return false
 	}
-	switch s := a.look(p); {
+	switch s := a.look(p, maxGitConfig); {
 	case s.absent() || s.target().err == syscall.EACCES || isDevNull(p):
 		return false
 	case s.target().err != 0:

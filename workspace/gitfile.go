@@ -81,16 +81,17 @@ func readRegular(fd int, openErr error, path string, limit int64) ([]byte, error
 	if fi.Size() == 0 { // also of /proc, as root's kmsg: a read waits there, and takes what another program would read
 		return nil, nil
 	}
-	var data []byte
+	var data bytes.Buffer
 	if fi.Size() <= limit {
-		if data, err = io.ReadAll(io.LimitReader(f, limit+1)); err != nil {
+		data.Grow(int(fi.Size()) + bytes.MinRead) // it copies no text that is read
+		if _, err = data.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
 			return nil, err
 		}
 	}
-	if max(fi.Size(), int64(len(data))) > limit {
+	if max(fi.Size(), int64(data.Len())) > limit {
 		return nil, fmt.Errorf("%q is larger than %d bytes: %w", path, limit, ErrGitLayout)
 	}
-	return data, nil
+	return data.Bytes(), nil
 }
 
 // quotedPath quotes the path in an error: a line end in it would forge lines.

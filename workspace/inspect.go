@@ -126,13 +126,13 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 		found.On[actsOnAlternates] = alternates
 	}
 	look := func(name, p string) {
-		if s := stampOf(p); s.regular() || s.directory() {
+		if s := stampWithin(p, 0); s.regular() || s.directory() {
 			found.On[actsOnHook+name] = Looks(p, left)
 		}
 	}
 	for _, name := range [...]string{"info/attributes", "remotes", "branches"} { // they choose among settings, or are some
 		p := join(l.CommonDir, name)
-		if entries, _ := readDir(p, 0, 1); len(entries) > 0 || stampOf(p).regular() { // git init makes an empty one
+		if entries, _ := readDir(p, 0, 1); len(entries) > 0 || stampWithin(p, 0).regular() { // git init makes an empty one
 			look(p, p)
 		}
 	}
@@ -142,8 +142,16 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 	})
 	for _, user := range slices.Compact([]*User{nil, as}) {
 		a := w.ask(ctx, path, l, user)
-		if a.controls.Failed != nil {
-			found.On[actsUnclear+a.controls.Failed.Error()] = ""
+		files := a.controls.Files
+		if a.controls.Failed != nil { // a command may have led to that before it changes something else
+			unclear := actsUnclear + a.controls.Failed.Error()
+			found.On[unclear] = ""
+			for _, file := range l.configurations() {
+				found.On[unclear] += Looks(file, left)
+			}
+			if hooks := (GitControl{join(l.CommonDir, "hooks"), controlHooks, false}); !slices.Contains(files, hooks) {
+				files = append(slices.Clip(files), hooks)
+			}
 		}
 		for _, s := range a.settings {
 			// Commands can write the repository's settings and included files.
@@ -156,14 +164,14 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 			}
 			found.On[name] = digest(found.On[name] + s.key + "\x00" + s.value)
 		}
-		for _, c := range a.controls.Files {
-			s, own := stampOf(c.Path), c.Path == join(l.CommonDir, "hooks")
+		for _, c := range files {
+			s, own := stampWithin(c.Path, 0), c.Path == join(l.CommonDir, "hooks")
 			switch {
 			case c.Description == controlConfig || c.Description == controlHook:
 			case own && s.directory() && !s.symlink():
 				names, _ := hookNames(c.Path) // Failed says why not
 				for _, name := range names {
-					if s := stampOf(join(c.Path, name)); s.regular() && s.target().Mode&0o111 != 0 {
+					if s := stampWithin(join(c.Path, name), 0); s.regular() && s.target().Mode&0o111 != 0 {
 						found.On[actsOnHook+name] = Looks(join(c.Path, name), left)
 					}
 				}
@@ -225,13 +233,14 @@ type Operation struct {
 }
 
 // Add adds to p what is in progress in a repository, and in those of its worktrees and submodules
-// that commands can write too. It takes what it looks at from left, as Looks does.
-func (p Pending) Add(l GitLayout, left *int64) {
+// that commands can write too. It takes what it looks at from left, as Looks does, and the bytes of
+// packed refs from indexes.
+func (p Pending) Add(l GitLayout, left, indexes *int64) {
 	if l.GitDir == "" {
 		return
 	}
 	for _, dir := range l.modules() {
-		p.Add(GitLayout{GitDir: dir, CommonDir: dir}, left)
+		p.Add(GitLayout{GitDir: dir, CommonDir: dir}, left, indexes)
 	}
 	dirs, err := l.writableGitDirs()
 	if err != nil {
@@ -242,7 +251,7 @@ func (p Pending) Add(l GitLayout, left *int64) {
 		p.add(join(l.CommonDir, name), left)
 	}
 	packed := join(l.CommonDir, "packed-refs")
-	if data, err := readSmall(packed, maxIndex); err != nil || bytes.Contains(data, []byte("refs/replace/")) {
+	if data, err := readLarge(packed, indexes); err != nil || bytes.Contains(data, []byte("refs/replace/")) {
 		p.add(packed, left) // git may read another object in the place of one
 	}
 	for _, dir := range dirs {
@@ -272,16 +281,15 @@ func (p Pending) add(path string, left *int64) {
 
 // Since lists what is in progress now, and was not, or not in this state, before. misplaced are
 // sentences about such indexes that name files which git, on the host, would or may write outside of
-// the work tree or into a git directory.
-func (p Pending) Since(before Pending) (list, misplaced []string) {
-	left := MaxIndexes
+// the work tree or into a git directory. It takes the bytes of indexes from left.
+func (p Pending) Since(before Pending, left *int64) (list, misplaced []string) {
 	for _, path := range slices.Sorted(maps.Keys(p)) {
 		switch now := p[path]; {
 		case now == before[path]:
 		case now.Common == "":
 			list = append(list, path)
 		default:
-			i, err := readIndex(path, now.Common, &left)
+			i, err := readIndex(path, now.Common, left)
 			if err != nil {
 				misplaced = append(misplaced, fmt.Sprintf("git: %v", err))
 			} else if i.Misplaced != "" {
@@ -294,7 +302,7 @@ func (p Pending) Since(before Pending) (list, misplaced []string) {
 
 const (
 	maxIndex = 64 << 20 // bytes, some 600,000 files
-	// MaxIndexes is how many bytes of indexes one look may read: a command makes large sparse files in
+	// MaxIndexes is how many bytes of indexes, and of packed refs, one look may read: a command makes large sparse files in
 	// no time.
 	MaxIndexes int64 = 256 << 20
 )
@@ -306,11 +314,8 @@ func readIndex(path, commonDir string, left *int64) (i gitindex.Index, err error
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return i, err
 	}
-	if *left < maxIndex {
-		return i, fmt.Errorf("%.300q: all indexes together have more than %d bytes: %w", path, MaxIndexes-maxIndex, ErrGitLayout)
-	}
-	data, err := readSmall(path, maxIndex)
-	if *left -= int64(len(data)); errors.Is(err, fs.ErrNotExist) {
+	data, err := readLarge(path, left)
+	if errors.Is(err, fs.ErrNotExist) {
 		return i, nil
 	} else if err != nil {
 		return i, err
@@ -320,6 +325,16 @@ func readIndex(path, commonDir string, left *int64) (i gitindex.Index, err error
 		return i, fmt.Errorf("%.300q is not understood", path)
 	}
 	return i, nil
+}
+
+// readLarge reads an index, or packed refs. It takes what it reads from left.
+func readLarge(path string, left *int64) ([]byte, error) {
+	if *left < maxIndex && !isGone(path) {
+		return nil, fmt.Errorf("%.300q: all indexes together have more than %d bytes: %w", path, MaxIndexes-maxIndex, ErrGitLayout)
+	}
+	data, err := readSmall(path, maxIndex)
+	*left -= int64(len(data))
+	return data, err
 }
 
 // modules are the git directories of submodules that commands can write, also of those that are not
@@ -417,9 +432,9 @@ func LinksIn(dir string, left *int, enter func(p string) bool, file func(e fs.Di
 const MaxLooks int64 = 16 << 20
 
 // Looks returns a text that differs after a change of a file, or of anything in a directory. It
-// returns "" for a missing or empty one. The path itself may be a symlink. In a directory only the
-// nearest 1,000 files count. When nothing is left, only size, inode and times of a file count, and
-// what is in a directory counts as changed.
+// returns "" for a missing one. The path itself may be a symlink. When nothing is left, only size,
+// inode and times of a file count, and a directory counts as changed, as one with more than 1,000 files
+// does.
 func Looks(path string, left *int64) string {
 	if s := stampWithin(path, 0); !s.symlink() && s.absent() {
 		return ""
@@ -429,7 +444,7 @@ func Looks(path string, left *int64) string {
 		at := queue[0]
 		queue = queue[1:]
 		s := stampWithin(at, min(max(*left, 0), maxGitConfig))
-		if *left -= 512; s.text != [sha256.Size]byte{} {
+		if *left -= 512; s.read() {
 			*left -= s.target().Size
 		}
 		fmt.Fprintf(b, "%q%v", at, s)
@@ -438,10 +453,11 @@ func Looks(path string, left *int64) string {
 			flag = unix.O_NOFOLLOW // targets of links in there have no bounds
 		}
 		entries, _ := readDir(at, flag, maxLooks)
-		for _, e := range entries[:min(len(entries), maxLooks-1-n-len(queue))] { // it takes no more, and a path can be long
+		room := maxLooks - 1 - n - len(queue)
+		for _, e := range entries[:min(len(entries), room)] { // it takes no more, and a path can be long
 			queue = append(queue, join(at, e.Name()))
 		}
-		if len(queue) > 0 && *left <= 0 {
+		if len(queue) > 0 && *left <= 0 || len(entries) > room {
 			fmt.Fprint(b, time.Now().UnixNano())
 		}
 	}

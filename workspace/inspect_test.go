@@ -157,7 +157,7 @@ func TestInspectIsBounded(t *testing.T) {
 		}
 	}
 	i := inspector(t, base).inspect(t, root)
-	if len(i.Hooks) != 0 || len(i.Keys) != maxNamed || i.More != 5001-maxNamed || i.Unclear == "" { // too many are commands
+	if len(i.Hooks) != maxNamed || len(i.Keys) != maxNamed || i.More != 5501-2*maxNamed || i.Unclear == "" { // too many are commands
 		t.Errorf("%d hooks, %d keys, %d more, %q", len(i.Hooks), len(i.Keys), i.More, i.Unclear)
 	}
 	tree(t, root, map[string]string{".git/config": "[core]\n"})
@@ -187,11 +187,11 @@ func TestPending(t *testing.T) {
 	}
 	look := func() Pending {
 		p := Pending{}
-		p.Add(l, new(MaxLooks))
+		p.Add(l, new(MaxLooks), new(MaxIndexes))
 		return p
 	}
 	since := func(now, before Pending) []string {
-		list, misplaced := now.Since(before)
+		list, misplaced := now.Since(before, new(MaxIndexes))
 		if len(misplaced) > 0 {
 			t.Errorf("%q", misplaced)
 		}
@@ -236,7 +236,7 @@ func TestPending(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := Pending{}
-	if p.Add(wt, new(MaxLooks)); len(since(p, Pending{})) != 1 {
+	if p.Add(wt, new(MaxLooks), new(MaxIndexes)); len(since(p, Pending{})) != 1 {
 		t.Errorf("in a worktree: %v", p)
 	}
 	git(t, root, "replace", "HEAD", "HEAD~1")
@@ -347,9 +347,18 @@ func TestIndexesTogether(t *testing.T) {
 		}
 		now[path] = Operation{Look: "new", Common: dir}
 	}
-	list, said := now.Since(nil)
+	left := MaxIndexes
+	list, said := now.Since(nil, &left)
 	unread := slices.DeleteFunc(slices.Clone(said), func(s string) bool { return !strings.Contains(s, "all indexes together") })
 	if len(list) != 0 || len(said) != 6 || len(unread) != 2 {
 		t.Errorf("%q, %q", list, said)
+	}
+	packed := filepath.Join(dir, "packed-refs")
+	if err := errors.Join(os.WriteFile(packed, nil, 0o600), os.Truncate(packed, maxIndex)); err != nil {
+		t.Fatal(err)
+	}
+	now.Add(GitLayout{GitDir: dir, CommonDir: dir}, new(MaxLooks), &left)
+	if now[packed].Look == "" {
+		t.Error("packed refs are read, though nothing is left")
 	}
 }

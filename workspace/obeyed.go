@@ -177,7 +177,7 @@ func (q *question) command(s setting) {
 		for _, p := range q.pathsFrom(word, q.bases...) {
 			// A command could still create a missing program; of the other words only some are
 			// files.
-			if s := q.look(p); s.regular() || s.symlink() || i == 0 && s.absent() {
+			if s := q.look(p, 0); s.regular() || s.symlink() || i == 0 && s.absent() {
 				q.add(p, controlProgram, true)
 			}
 		}
@@ -195,7 +195,7 @@ func (a *answer) add(p, what string, file bool) bool {
 	default:
 		a.controls.Files = append(a.controls.Files, c)
 	}
-	a.look(p)
+	a.look(p, 0)
 	return true
 }
 
@@ -204,13 +204,13 @@ func (a *answer) hooksIn(dir string) {
 	if around, ok := strings.CutSuffix(dir, "husky/_"); ok { // each hook in it runs the file of its name beside it
 		a.hooksIn(around + "husky")
 	}
-	if !a.add(dir, controlHooks, false) || !a.look(dir).directory() {
+	if !a.add(dir, controlHooks, false) || !a.look(dir, 0).directory() {
 		return
 	}
 	names, err := hookNames(dir)
 	a.fail(err)
 	for _, name := range names {
-		switch p, s := join(dir, name), a.look(join(dir, name)); {
+		switch p, s := join(dir, name), a.look(join(dir, name), 0); {
 		case s.symlink():
 			a.add(p, controlHooks, true)
 		case s.regular() && s.link.Nlink > 1:

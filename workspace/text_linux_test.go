@@ -51,12 +51,12 @@ func TestWrittenByAMapping(t *testing.T) {
 	if string(page) != "good" {
 		t.Fatalf("%q", page)
 	}
-	stamp, looks := stampOf(path), Looks(path, new(MaxLooks))
-	if now := stampOf(path); now != stamp || Looks(path, new(MaxLooks)) != looks {
+	stamp, looks := stampWithin(path, maxGitConfig), Looks(path, new(MaxLooks))
+	if now := stampWithin(path, maxGitConfig); now != stamp || Looks(path, new(MaxLooks)) != looks {
 		t.Error("it looks otherwise without a change")
 	}
 	copy(page, "evil")
-	if now := stampOf(path); now == stamp || Looks(path, new(MaxLooks)) == looks {
+	if now := stampWithin(path, maxGitConfig); now == stamp || Looks(path, new(MaxLooks)) == looks {
 		t.Error("it looks as before")
 	}
 }
@@ -69,7 +69,7 @@ func TestLooksAtNothingInProc(t *testing.T) {
 	if text, err := readSmall(path, maxGitConfig); err != nil || len(text) > 0 {
 		t.Errorf("%q, %v", text, err)
 	}
-	if stampOf(path).text != stampOf("/proc/self/status").text {
+	if stampWithin(path, maxGitConfig).text != stampWithin("/proc/self/status", maxGitConfig).text {
 		t.Error("the text counts")
 	}
 }
@@ -127,5 +127,40 @@ func TestLooksAtNoMoreThanIsLeft(t *testing.T) {
 	}
 	if was := Looks(file, &left); was != Looks(file, &left) {
 		t.Error("a file looks otherwise without a change")
+	}
+	many := filepath.Join(dir, "many")
+	if err := os.Mkdir(many, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxLooks {
+		if err := os.WriteFile(filepath.Join(many, strconv.Itoa(i)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if Looks(many, new(MaxLooks)) == Looks(many, new(MaxLooks)) {
+		t.Error("a directory looks as before, though not all of it was looked at")
+	}
+}
+
+// A command can have very many repositories, each with very many hooks that are one large file.
+func TestActionsReadNoHooks(t *testing.T) { // not parallel: it counts what the process allocates
+	need(t, "git")
+	base := tempDir(t)
+	top := repo(t, base+"/proj")
+	large := filepath.Join(top, "large")
+	err := os.WriteFile(large, make([]byte, maxGitConfig), 0o755)
+	for i := range 200 {
+		err = errors.Join(err, os.Link(large, filepath.Join(top, ".git/hooks", strconv.Itoa(i))))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, _ := obeyed(t, base, nil)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{top}, nil, new(MaxLooks))[top+"/.git"]
+	runtime.ReadMemStats(&after)
+	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 60 || len(found.On) < 200 {
+		t.Errorf("of %d things, it allocates %d MiB", len(found.On), n)
 	}
 }

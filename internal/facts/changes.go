@@ -54,7 +54,7 @@ func (f *lookup) at(out *Resolved, top string) repository {
 		if err != nil && !out.Readable(l.GitDir) {
 			continue
 		}
-		r.Pending.Add(l, &f.looks)
+		r.Pending.Add(l, &f.looks, &f.texts)
 		r.Odd = append(r.Odd, once(f.gitLinks, l.CommonDir, l.Links)...)
 	}
 	return r
@@ -118,9 +118,11 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 	return b
 }
 
-// acts returns what git acts on in some repositories.
+// acts returns what git acts on in some repositories, in bounded time: commands may have made them.
 func (f *lookup) acts(out *Resolved, open []string) workspace.GitActions {
-	return f.m.Workspace.GitActions(f.ctx, f.layout, out.Readable, open, f.m.Owner.gitUser(), &f.looks)
+	ctx, cancel := context.WithTimeout(f.ctx, inspecting)
+	defer cancel()
+	return f.m.Workspace.GitActions(ctx, f.layout, out.Readable, open, f.m.Owner.gitUser(), &f.looks)
 }
 
 // oneOf returns a function that reports whether a list has a string: a project can have tens of
@@ -409,7 +411,7 @@ func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, 
 			if !ok {
 				is = look.at(out, p)
 			}
-			pending, reasons = is.Pending.Since(before.Pending)
+			pending, reasons = is.Pending.Since(before.Pending, &look.texts)
 			reasons = slices.DeleteFunc(slices.Concat(is.Odd, reasons), oneOf(before.Odd))
 			if !report.Existing { // its Alternates say it
 				pending = slices.DeleteFunc(pending, func(p string) bool { return strings.HasSuffix(p, "/"+workspace.Alternates) })

@@ -26,6 +26,7 @@ type lookup struct {
 	m         *Machine
 	writable  []string // where commands can write
 	indexes   int64    // bytes of indexes that may still be read
+	texts     int64    // bytes of packed refs and of changed indexes that may still be read
 	looks     int64    // what workspace.Looks may still cost
 	ways      map[string]*view.Way
 	repos     map[string]view.Repository
@@ -41,7 +42,7 @@ type layout struct {
 }
 
 func newLookup(ctx context.Context, m *Machine, writable []string) *lookup {
-	return &lookup{ctx: ctx, m: m, writable: writable, indexes: workspace.MaxIndexes, looks: workspace.MaxLooks, ways: make(map[string]*view.Way, 128), repos: map[string]view.Repository{},
+	return &lookup{ctx: ctx, m: m, writable: writable, indexes: workspace.MaxIndexes, texts: workspace.MaxIndexes, looks: workspace.MaxLooks, ways: make(map[string]*view.Way, 128), repos: map[string]view.Repository{},
 		layouts: map[string]layout{}, workTrees: map[string]workspace.WorkTrees{}, links: map[string]view.Links{}, gitLinks: map[string][]string{}}
 }
 
