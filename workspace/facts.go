@@ -78,7 +78,7 @@ type WorkTrees struct {
 	// Submodules are the gitlinks in the index, the submodules of .gitmodules, and cloned ones, which
 	// another branch may have.
 	Submodules []string
-	All        bool // the index is understood
+	All        bool // the index is understood, and there are no others
 }
 
 // SelfCommonDir is a commondir file that changes nothing: the directory is its own common

@@ -130,3 +130,25 @@ func TestSubmodulesThatLeadBack(t *testing.T) {
 		t.Errorf("%q", w.Submodules)
 	}
 }
+
+// The host walks to each submodule several times, and a command can name thousands in deep directories.
+func TestSubmodulesTooDeepTogether(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	top := tempDir(t)
+	git(t, top, "init", "-q")
+	deep := strings.Repeat("x/", 100)
+	tree(t, top, map[string]string{".gitmodules": "[submodule \"a\"]\npath = " + deep + "one\npath = " + deep + "two\npath = three\n"})
+	l, err := GitDirs(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := int64(MaxIndexes)
+	if w := l.WorkTrees(top, &left); len(w.Submodules) != 3 || !w.All || left == MaxIndexes {
+		t.Errorf("%d submodules, all: %v, %d bytes are left", len(w.Submodules), w.All, left)
+	}
+	left = 101 * levelCost
+	if w := l.WorkTrees(top, &left); len(w.Submodules) != 1 || w.All {
+		t.Errorf("%d submodules, all: %v", len(w.Submodules), w.All)
+	}
+}

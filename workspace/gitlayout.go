@@ -482,8 +482,12 @@ func (l *GitLayout) configured(top, gitDir string) {
 	}
 }
 
-// WorkTrees returns the work trees of the repository with one at top. It takes the bytes of the index
-// from left.
+// levelCost is what each level of a submodule's path takes of the bytes of indexes: a command names
+// ten thousand that share a hundred directories in no time, and the host walks to each several times.
+const levelCost = 2 << 10
+
+// WorkTrees returns the work trees of the repository with one at top. It takes the bytes of the index,
+// and what it costs to walk to submodules, from left.
 func (l GitLayout) WorkTrees(top string, left *int64) (w WorkTrees) {
 	worktrees, _ := subdirectories(join(l.CommonDir, "worktrees"))
 	for _, dir := range worktrees {
@@ -506,9 +510,15 @@ func (l GitLayout) WorkTrees(top string, left *int64) (w WorkTrees) {
 		}
 	}
 	for _, link := range links {
-		if filepath.IsLocal(link) && strings.Count(link, "/") < gitindex.MaxDepth {
-			add(filepath.Join(top, link))
+		levels := strings.Count(link, "/")
+		if !filepath.IsLocal(link) || levels >= gitindex.MaxDepth {
+			continue
 		}
+		if *left -= int64(levels+1) * levelCost; *left < 0 {
+			w.All = false
+			break
+		}
+		add(filepath.Join(top, link))
 	}
 	for _, dir := range l.modules() {
 		p := workTreeOf(dir)

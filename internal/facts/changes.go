@@ -47,6 +47,9 @@ func (f *lookup) at(out *Resolved, top string) repository {
 	if said := workspace.BesideGitDir(top); said != "" {
 		r.Odd = append(r.Odd, said)
 	}
+	if w, looked := f.workTrees[top]; looked && !w.All {
+		r.Odd = append(r.Odd, fmt.Sprintf("git: not all submodules of %q are known", top))
+	}
 	for _, l := range used {
 		if err != nil && !out.Readable(l.CommonDir) { // a command can point to any directory: name nothing there
 			l.CommonDir = l.GitDir

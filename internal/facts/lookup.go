@@ -228,13 +228,14 @@ func (f *lookup) submodules(own, within []string) map[string]submodule {
 			if _, known := found[p]; known || !paths.InsideAny(within, p) || strings.Count(strings.TrimPrefix(p, from), "/") > scan.MaxDepth {
 				continue
 			}
-			way := Follow(filepath.Join(p, ".git"))
+			way := f.Follow(filepath.Join(p, ".git"))
 			look := fmt.Sprintf("%q%q%d", way.Links, way.Targets, way.Kind)
 			if way.Kind == view.File {
 				look += workspace.Looks(way.End, &f.looks)
 			}
-			found[p] = submodule{from, look}
-			enter(p, from)
+			if found[p] = (submodule{from, look}); way.Kind != view.Absent {
+				enter(p, from)
+			}
 		}
 	}
 	for _, dir := range own {
