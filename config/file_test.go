@@ -245,6 +245,21 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
+// The name of a file forges no line.
+func TestWriteNameWithLines(t *testing.T) {
+	t.Parallel()
+	_, diags := Parse("/x\r\nError: forged\n.hcl", []byte("nosuch {}\n"), EvalInput{})
+	var text strings.Builder
+	if err := source.Write(&text, diags, false, 0); err != nil || len(diags) == 0 {
+		t.Fatal(err, diags)
+	}
+	for line := range strings.Lines(text.String()) {
+		if strings.HasPrefix(line, "Error: forged") || strings.Contains(line, "\r") {
+			t.Errorf("%q", text.String())
+		}
+	}
+}
+
 func TestWriteColorAndWidth(t *testing.T) {
 	t.Parallel()
 	_, diags := Parse("/x.hcl", []byte("sandbox \"a\" {\n  workdir = \""+strings.Repeat("é", 600)+"\"\n}\n"), EvalInput{})

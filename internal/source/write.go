@@ -24,7 +24,7 @@ func Write(w io.Writer, diags hcl.Diagnostics, color bool, width int) error {
 		files, line := map[string]*hcl.File{}, 1
 		if at := diag.Subject; at != nil {
 			subject := *at
-			subject.Filename = printable(at.Filename)
+			subject.Filename = strings.NewReplacer("\r", "?", "\n", "?").Replace(printable(at.Filename)) // it would forge lines
 			if at.End.Line > at.Start.Line {
 				subject.End = at.Start // the first line says enough
 			}
