@@ -309,12 +309,19 @@ func (a *answer) configFile(p string) (there bool) {
 		return false
 	case s.target().err != 0:
 		a.fail(fmt.Errorf("git: %.300q: %w", p, s.target().err))
-	case !s.regular():
+	case !s.regular(), s.symlink() && s.end.Size == 0 && ofKernel(p):
 		a.fail(fmt.Errorf("git: %.300q is read as configuration and is not a regular file: %w", p, ErrGitLayout))
 	case s.target().Size > maxGitConfig:
 		a.fail(fmt.Errorf("git: %.300q has more than %d bytes of configuration: %w", p, maxGitConfig, ErrGitLayout))
 	}
 	return true
+}
+
+// ofKernel reports whether the kernel makes up the text of a file. Root's git would wait for /proc/kmsg,
+// and take what another program would read.
+func ofKernel(p string) bool {
+	at, err := filepath.EvalSymlinks(p)
+	return err == nil && (paths.Inside("/proc", at) || paths.Inside("/sys", at))
 }
 
 func isDevNull(p string) bool { return sameFile(p, os.DevNull) }

@@ -72,6 +72,19 @@ func TestLooksAtNothingInProc(t *testing.T) {
 	if stampWithin(path, maxGitConfig).text != stampWithin("/proc/self/status", maxGitConfig).text {
 		t.Error("the text counts")
 	}
+	need(t, "git")
+	base := tempDir(t)
+	top := repo(t, base+"/proj")
+	tree(t, top, map[string]string{".git/config": "[include]\npath = limits\n", ".git/limits": "-> " + path})
+	w, _ := obeyed(t, base, nil)
+	for _, at := range []string{".git/limits", ".git/config"} {
+		if i := w.inspect(t, top); !strings.Contains(i.Unclear, top+"/"+at) || !strings.Contains(i.Unclear, "not a regular file") {
+			t.Errorf("git was asked about %s: %q", at, i.Unclear)
+		}
+		if err := replace(top+"/.git/config", func(p string) error { return os.Symlink(path, p) }); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // A command can give one file very many names with long paths.
