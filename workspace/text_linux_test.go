@@ -150,7 +150,7 @@ func TestLooksAtNoMoreThanIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if Looks(many, new(MaxLooks)) == Looks(many, new(MaxLooks)) {
+	if was := Looks(many, new(MaxLooks)); was == Looks(many, new(MaxLooks)) {
 		t.Error("a directory looks as before, though not all of it was looked at")
 	}
 }
