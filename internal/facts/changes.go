@@ -32,6 +32,8 @@ type repository struct {
 	// Odd are other reasons why git may act there on something else: links, and an invalid git
 	// directory, instead of which git uses another one.
 	Odd []string
+	// Partly says that not all submodules are known.
+	Partly bool
 }
 
 // at returns the state of the repository in a directory.
@@ -47,9 +49,8 @@ func (f *lookup) at(out *Resolved, top string) repository {
 	if said := workspace.BesideGitDir(top); said != "" {
 		r.Odd = append(r.Odd, said)
 	}
-	if w, looked := f.workTrees[top]; looked && !w.All {
-		r.Odd = append(r.Odd, fmt.Sprintf("git: not all submodules of %q are known", top))
-	}
+	w, looked := f.workTrees[top]
+	r.Partly = looked && !w.All
 	for _, l := range used {
 		if err != nil && !out.Readable(l.CommonDir) { // a command can point to any directory: name nothing there
 			l.CommonDir = l.GitDir
@@ -421,6 +422,9 @@ func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, 
 			}
 			if existing && report.Existing && was.Taken != is.Taken {
 				reasons = append(reasons, fmt.Sprintf("git: git now uses another repository there: %s, and before %s", is.Taken, was.Taken))
+			}
+			if is.Partly && !was.Partly { // an index that changed says why
+				reasons = append(reasons, fmt.Sprintf("git: not all submodules of %q are known", p))
 			}
 			maps.Copy(before.Pending, is.Pending)
 		}
