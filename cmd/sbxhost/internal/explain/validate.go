@@ -189,7 +189,6 @@ func tryAll(a *cli.App, file *config.File, options host.Options, trusted bool) (
 
 // try opens a sandbox as for a command. It reports the first fault that it finds.
 func try(a *cli.App, file *config.File, options host.Options, t *sandboxTrial) (diags config.Diagnostics, err error) {
-	options.Sandboxes = map[string]host.Definition{t.Sandbox: options.Sandboxes[t.Sandbox]}
 	t.Done = true
 	warnings, err := open(a, options, t)
 	switch {
