@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,6 +64,26 @@ func mountOf(list []mount, p string) (of mount) {
 
 // in is the path in the file system of a path on the mount.
 func (m mount) in(p string) string { return filepath.Join(m.root, strings.TrimPrefix(p, m.at)) }
+
+// shownIn returns the one of some directories in which a path, without symlinks, shows too, by another
+// mount of the same file system; "" if there is none.
+func shownIn(table []mount, dirs []string, p string) string {
+	on := mountOf(table, p)
+	at := on.in(p)
+	for _, dir := range dirs {
+		around := mountOf(table, dir)
+		shown := []mount{{around.dev, around.in(dir), dir}}
+		for _, m := range table {
+			if m.at != dir && paths.Inside(dir, m.at) {
+				shown = append(shown, m)
+			}
+		}
+		if slices.ContainsFunc(shown, func(m mount) bool { return on.at != "" && m.dev == on.dev && paths.Inside(m.root, at) }) {
+			return dir
+		}
+	}
+	return ""
+}
 
 // mountsBeneath names the mounts beneath the workspace: an overlay shows what is under them.
 func (m *Machine) mountsBeneath() (notes []string) {

@@ -40,8 +40,27 @@ func (w *Writable) First(list []string) (p, dir string) {
 				return p, kind.what + " (" + hostpath.Quote(kind.dirs[i]) + ")"
 			}
 		}
+		if paths.InsideAny(systemPrograms, p) {
+			continue
+		}
+		table, _ := mounts() // none on a system without /proc
+		if dir := shownIn(table, w.dirs(), p); dir != "" {
+			return p, "a mount of what commands write (" + hostpath.Quote(dir) + ")"
+		}
 	}
 	return "", ""
+}
+
+// systemPrograms are directories that nobody mounts a second time for commands. To read the table of
+// mounts for each program of the system would cost every command some of its time.
+var systemPrograms = []string{"/usr/bin", "/usr/sbin", "/bin", "/sbin"}
+
+// dirs are all writable directories.
+func (w *Writable) dirs() (list []string) {
+	for _, r := range w.Roots {
+		list = append(list, r.Path)
+	}
+	return slices.Concat(list, w.Outer, w.Binds, w.Sessions, w.Reviews)
 }
 
 // inRoot reports whether a path lies in a root, in any of its spellings.
