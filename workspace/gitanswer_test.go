@@ -446,6 +446,8 @@ func TestCommandWords(t *testing.T) {
 		`'/Bob'\''s/tool'`:            {"/Bob's/tool", "/Bob", "s/tool"},
 		`'/a\b/"tool"'`:               {`/a\b/"tool"`, `/a\b/`},
 		`"/a\\b/\$x/tool"`:            {`/a\b/$x/tool`, `/a\b/`, "x/tool"},
+		`$HOME/tool ${HOME}/conf`:     {"~/tool", "~/conf"},
+		`"$HOME"/tool "${HOME}/a b"`:  {"~/tool", "~/a b", "~/a"},
 	} {
 		if got := commandWords("core.pager", command); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", command, got, want)

@@ -282,6 +282,9 @@ var keyUses = map[use][]string{
 	},
 }
 
+// inHome spells paths of the home directory as git does.
+var inHome = strings.NewReplacer("$HOME/", "~/", "${HOME}/", "~/", `"$HOME"/`, "~/", `"${HOME}"/`, "~/")
+
 // commandWords are the words of a command that can contain a path, split as a shell might. The
 // first is the program, or "".
 func commandWords(key, value string) []string {
@@ -290,7 +293,7 @@ func commandWords(key, value string) []string {
 		return nil // a subcommand of git
 	}
 	var words []string
-	for i, word := range split(command) {
+	for i, word := range split(inHome.Replace(command)) {
 		if strings.ContainsRune(word, '/') {
 			words = append(words, word)
 		} else if i == 0 {
