@@ -185,6 +185,9 @@ func load(agent agentConfig) (*config.File, host.Options, error) {
 	}
 	all := options.Sandboxes
 	options.Sandboxes = map[string]host.Definition{}
+	for _, def := range all { // a task's host has one definition, and runs no program that those of others write
+		options.OtherBinds = append(options.OtherBinds, def.BindPaths...)
+	}
 	for _, name := range agent.Sandboxes {
 		if def, ok := all[name]; ok {
 			options.Sandboxes[name] = def
