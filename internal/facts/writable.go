@@ -26,6 +26,7 @@ type Writable struct {
 // First returns the first of some paths that is in a writable directory, and that directory; "" if
 // none is.
 func (w *Writable) First(list []string) (p, dir string) {
+	var table []mount
 	for _, p := range list {
 		if i := slices.IndexFunc(w.Roots, inRoot(p)); i >= 0 {
 			return p, "the workspace (" + hostpath.Quote(w.Roots[i].Path) + ")"
@@ -43,7 +44,9 @@ func (w *Writable) First(list []string) (p, dir string) {
 		if paths.InsideAny(systemPrograms, p) {
 			continue
 		}
-		table, _ := mounts() // none on a system without /proc
+		if table == nil {
+			table, _ = mounts() // none on a system without /proc
+		}
 		if dir := shownIn(table, w.dirs(), p); dir != "" {
 			return p, "a mount of what commands write (" + hostpath.Quote(dir) + ")"
 		}
