@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
-	"time"
 
-	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/events"
 	"github.com/moby/moby/client"
 
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
@@ -29,7 +29,7 @@ import (
 // daemon, the init's directory and the options, each on a line.
 const crashEnv = "SBXHOST_TEST_CRASH"
 
-// other is the engine of a process that a test starts.
+// other is the engine of a process that a test starts. It does not sweep, as those of newEngine.
 func other(how string) (*engine, shared.Spec) {
 	part := strings.Split(how, "\n")
 	s := daemon.HostSurroundings()
@@ -37,6 +37,7 @@ func other(how string) (*engine, shared.Spec) {
 	e := &engine{surroundings: s, locateInit: func() (sandboxinit.Binary, error) {
 		return sandboxinit.Binary{Path: filepath.Join(part[1], "sbxhost-init")}, nil
 	}}
+	e.sweep.Do(func() {})
 	return e, shared.Spec{Options: []byte(part[2])}
 }
 
@@ -171,11 +172,11 @@ func list(t testing.TB) []container.Summary {
 }
 
 // TestSweep leaves what an engine leaves that is killed before it has started the container that
-// it made.
+// it made. An engine sweeps when it opens its first sandbox.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	d := daemonFor(t)
-	make := func(labels map[string]string) string {
+	create := func(labels map[string]string) string {
 		got, err := d.Client.ContainerCreate(t.Context(), client.ContainerCreateOptions{Image: dockerd.Image,
 			Config: &container.Config{Cmd: []string{"/bin/true"}, Labels: labels}})
 		if err != nil {
@@ -186,18 +187,11 @@ func TestSweep(t *testing.T) {
 		})
 		return got.ID
 	}
-	orphan, fresh, foreign := make(map[string]string{ownerLabel: "of TestSweep"}), make(map[string]string{ownerLabel: "young"}), make(nil)
-	prune := func(label, age string) {
-		err := sweep(d.Client, ownerLabel+"="+label, age)
-		for ; cerrdefs.IsConflict(err) && t.Context().Err() == nil; err = sweep(d.Client, ownerLabel+"="+label, age) {
-			time.Sleep(time.Millisecond) // the daemon prunes for another test's engine
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	orphan, fresh, foreign := create(map[string]string{ownerLabel: "of TestSweep"}), create(map[string]string{ownerLabel: "young"}), create(nil)
+	// Of age in a minute, since the daemon counts whole seconds.
+	if err := errors.Join(sweep(d.Client, ownerLabel+"=of TestSweep", "-1m"), sweep(d.Client, ownerLabel+"=young", "10m")); err != nil {
+		t.Fatal(err)
 	}
-	prune("of TestSweep", "-1m") // of age in a minute, since the daemon counts whole seconds
-	prune("young", "10m")
 	there := func(id string) bool {
 		_, err := d.Client.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
 		return err == nil
@@ -207,5 +201,18 @@ func TestSweep(t *testing.T) {
 	}
 	if !there(fresh) || !there(foreign) {
 		t.Error("something was removed that may have an owner")
+	}
+	said := d.Client.Events(t.Context(), client.EventsListOptions{Filters: make(client.Filters).Add("event", string(events.ActionPrune)).Add("type", string(events.ContainerEventType))})
+	e := newEngine(t)
+	e.sweep = sync.Once{}
+	sandbox, err := e.Open(t.Context(), shared.Spec{Options: rawOptions(t, opts{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sandbox.Close(context.Background())
+	select {
+	case <-said.Messages:
+	case err := <-said.Err:
+		t.Error(err)
 	}
 }

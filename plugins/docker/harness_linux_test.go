@@ -93,7 +93,8 @@ func daemonFor(t testing.TB) startedDocker {
 	return d
 }
 
-// newEngine is an engine of the tests' daemon, with a home of its own.
+// newEngine is an engine of the tests' daemon, with a home of its own. It does not sweep: the daemon
+// refuses to prune for two at once.
 func newEngine(t testing.TB) *engine {
 	t.Helper()
 	d := daemonFor(t)
@@ -101,13 +102,15 @@ func newEngine(t testing.TB) *engine {
 	vars := map[string]string{"DOCKER_HOST": "unix://" + d.Socket, "HOME": home}
 	s := daemon.HostSurroundings()
 	s.Getenv = func(name string) string { return vars[name] }
-	return &engine{surroundings: s, locateInit: func() (sandboxinit.Binary, error) {
+	e := &engine{surroundings: s, locateInit: func() (sandboxinit.Binary, error) {
 		dir, err := initDir()
 		if err != nil {
 			return sandboxinit.Binary{}, err
 		}
 		return sandboxinit.Binary{Path: filepath.Join(dir, "sbxhost-init")}, nil
 	}}
+	e.sweep.Do(func() {})
+	return e
 }
 
 func rawOptions(t testing.TB, o map[string]any) json.RawMessage {
