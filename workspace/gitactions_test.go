@@ -24,7 +24,7 @@ func TestActionsOfTwoRepositories(t *testing.T) {
 	hooks := []string{top + "/hooks/pre-commit", top + "/.git/hooks/pre-commit"}
 	for _, readable := range []bool{true, false} {
 		acts := func() GitActions {
-			return w.GitActions(t.Context(), layoutOf, func(string) bool { return readable }, []string{top}, nil, new(MaxLooks))
+			return w.GitActions(t.Context(), layoutOf, func(string) bool { return readable }, []string{top}, nil, NewBudget())
 		}
 		for _, hook := range slices.Concat(hooks, hooks) {
 			before := acts()
@@ -50,7 +50,7 @@ func TestActionsOfMany(t *testing.T) {
 		dirs = append(dirs, fmt.Sprintf("%s/%d", base, i))
 		tree(t, dirs[i], map[string]string{".git/HEAD": "x"})
 	}
-	if found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, dirs, nil, new(MaxLooks)); len(found) != MaxGitActions {
+	if found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, dirs, nil, NewBudget()); len(found) != MaxGitActions {
 		t.Errorf("git was asked about %d", len(found))
 	}
 }
@@ -66,7 +66,7 @@ func TestActionsWithAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, _ := obeyed(t, base, nil)
-	found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{top}, nil, new(MaxLooks))
+	found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{top}, nil, NewBudget())
 	for what := range found[top].On {
 		if strings.Contains(what, "no answer") {
 			t.Error(what)
@@ -87,7 +87,7 @@ func TestActionsOfTooMuch(t *testing.T) {
 	tree(t, top, map[string]string{".git/config": config})
 	w, _ := obeyed(t, base, nil)
 	acts := func() GitActions {
-		return w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{top}, nil, new(MaxLooks))
+		return w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{top}, nil, NewBudget())
 	}
 	before := acts()
 	if since := acts().Since(before, false); len(since) > 0 {
@@ -125,8 +125,7 @@ func TestSubmodulesThatLeadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := int64(MaxIndexes)
-	if w := l.WorkTrees(top, &left); !slices.Equal(w.Submodules, []string{top + "/sub", top + "/none/sub"}) {
+	if w := l.WorkTrees(top, NewBudget()); !slices.Equal(w.Submodules, []string{top + "/sub", top + "/none/sub"}) {
 		t.Errorf("%q", w.Submodules)
 	}
 }
@@ -143,12 +142,12 @@ func TestSubmodulesTooDeepTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := int64(MaxIndexes)
-	if w := l.WorkTrees(top, &left); len(w.Submodules) != 3 || !w.All || left == MaxIndexes {
-		t.Errorf("%d submodules, all: %v, %d bytes are left", len(w.Submodules), w.All, left)
+	left := NewBudget()
+	if w := l.WorkTrees(top, left); len(w.Submodules) != 3 || !w.All || left.indexes == maxIndexes {
+		t.Errorf("%d submodules, all: %v, %d bytes are left", len(w.Submodules), w.All, left.indexes)
 	}
-	left = 101 * levelCost
-	if w := l.WorkTrees(top, &left); len(w.Submodules) != 1 || w.All {
+	left.indexes = 101 * levelCost
+	if w := l.WorkTrees(top, left); len(w.Submodules) != 1 || w.All {
 		t.Errorf("%d submodules, all: %v", len(w.Submodules), w.All)
 	}
 }

@@ -91,8 +91,8 @@ func stateOf(stat func(string, *unix.Stat_t) error, path string) (s fileState) {
 	return s
 }
 
-// stampWithin reads files of at most limit bytes: the times do not show a write through a mapping to a page that the
-// kernel has not written to the disk yet, or to a tmpfs page that was read before.
+// stampWithin reads files of at most limit bytes: the times do not show a write through a mapping to a
+// page that the kernel has not written to the disk yet, or to a tmpfs page that was read before.
 func stampWithin(path string, limit int64) (s stamp) {
 	s.link = stateOf(unix.Lstat, path)
 	if s.symlink() {

@@ -488,7 +488,7 @@ const levelCost = 2 << 10
 
 // WorkTrees returns the work trees of the repository with one at top. It takes the bytes of the index,
 // and what it costs to walk to submodules, from left.
-func (l GitLayout) WorkTrees(top string, left *int64) (w WorkTrees) {
+func (l GitLayout) WorkTrees(top string, left *Budget) (w WorkTrees) {
 	worktrees, _ := subdirectories(join(l.CommonDir, "worktrees"))
 	for _, dir := range worktrees {
 		w.Worktrees = append(w.Worktrees, worktreeTop(dir))
@@ -496,7 +496,7 @@ func (l GitLayout) WorkTrees(top string, left *int64) (w WorkTrees) {
 	if main := mainTop(l.CommonDir); main != l.CommonDir { // a bare one has none
 		w.Worktrees = append(w.Worktrees, main)
 	}
-	index, err := readIndex(join(l.GitDir, "index"), l.CommonDir, left)
+	index, err := readIndex(join(l.GitDir, "index"), l.CommonDir, &left.indexes)
 	w.All = err == nil
 	links := index.Links
 	if modules, err := readSmall(join(top, ".gitmodules"), maxGitConfig); err == nil {
@@ -514,7 +514,7 @@ func (l GitLayout) WorkTrees(top string, left *int64) (w WorkTrees) {
 		if !filepath.IsLocal(link) || levels >= gitindex.MaxDepth {
 			continue
 		}
-		if *left -= int64(levels+1) * levelCost; *left < 0 {
+		if left.indexes -= int64(levels+1) * levelCost; left.indexes < 0 {
 			w.All = false
 			break
 		}

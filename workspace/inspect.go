@@ -76,8 +76,8 @@ const MaxGitActions = 256
 // GitActions asks git what it acts on in those directories, which a command may have made to
 // deceive, and in their cloned submodules, as GitControls does. layout is GitDirs, or a cache of it.
 // Of a repository that is not understood, it names nothing in a directory that commands cannot read.
-// It takes what it looks at from left, as Looks does.
-func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (GitLayout, error), readable func(dir string) bool, dirs []string, as *User, left *int64) GitActions {
+// It takes what it reads from left.
+func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (GitLayout, error), readable func(dir string) bool, dirs []string, as *User, left *Budget) GitActions {
 	found := GitActions{}
 	add := func(path string, l GitLayout) {
 		if _, ok := found[l.GitDir]; !ok && len(found) < MaxGitActions {
@@ -120,7 +120,7 @@ func isGone(p string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as *User, left *int64) Acts {
+func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as *User, left *Budget) Acts {
 	found := Acts{path, map[string]string{}}
 	if alternates := Looks(join(l.CommonDir, Alternates), left); alternates != "" {
 		found.On[actsOnAlternates] = alternates
@@ -233,14 +233,13 @@ type Operation struct {
 }
 
 // Add adds to p what is in progress in a repository, and in those of its worktrees and submodules
-// that commands can write too. It takes what it looks at from left, as Looks does, and the bytes of
-// packed refs from indexes.
-func (p Pending) Add(l GitLayout, left, indexes *int64) {
+// that commands can write too. It takes what it reads from left.
+func (p Pending) Add(l GitLayout, left *Budget) {
 	if l.GitDir == "" {
 		return
 	}
 	for _, dir := range l.modules() {
-		p.Add(GitLayout{GitDir: dir, CommonDir: dir}, left, indexes)
+		p.Add(GitLayout{GitDir: dir, CommonDir: dir}, left)
 	}
 	dirs, err := l.writableGitDirs()
 	if err != nil {
@@ -251,7 +250,7 @@ func (p Pending) Add(l GitLayout, left, indexes *int64) {
 		p.add(join(l.CommonDir, name), left)
 	}
 	packed := join(l.CommonDir, "packed-refs")
-	if data, err := readLarge(packed, indexes); err != nil || bytes.Contains(data, []byte("refs/replace/")) {
+	if data, err := readLarge(packed, &left.texts); err != nil || bytes.Contains(data, []byte("refs/replace/")) {
 		p.add(packed, left) // git may read another object in the place of one
 	}
 	for _, dir := range dirs {
@@ -268,7 +267,7 @@ func (p Pending) Add(l GitLayout, left, indexes *int64) {
 }
 
 // add adds a path, but no directory without entries: git replace -d leaves refs/replace.
-func (p Pending) add(path string, left *int64) {
+func (p Pending) add(path string, left *Budget) {
 	if s := stampWithin(path, 0); s.directory() && !s.symlink() {
 		if entries, err := readDir(path, unix.O_NOFOLLOW, 1); err == nil && len(entries) == 0 {
 			return
@@ -281,15 +280,15 @@ func (p Pending) add(path string, left *int64) {
 
 // Since lists what is in progress now, and was not, or not in this state, before. misplaced are
 // sentences about such indexes that name files which git, on the host, would or may write outside of
-// the work tree or into a git directory. It takes the bytes of indexes from left.
-func (p Pending) Since(before Pending, left *int64) (list, misplaced []string) {
+// the work tree or into a git directory. It takes what it reads from left.
+func (p Pending) Since(before Pending, left *Budget) (list, misplaced []string) {
 	for _, path := range slices.Sorted(maps.Keys(p)) {
 		switch now := p[path]; {
 		case now == before[path]:
 		case now.Common == "":
 			list = append(list, path)
 		default:
-			i, err := readIndex(path, now.Common, left)
+			i, err := readIndex(path, now.Common, &left.texts)
 			if err != nil {
 				misplaced = append(misplaced, fmt.Sprintf("git: %v", err))
 			} else if i.Misplaced != "" {
@@ -300,12 +299,22 @@ func (p Pending) Since(before Pending, left *int64) (list, misplaced []string) {
 	return list, misplaced
 }
 
+// A Budget is how many bytes one look at the machine may still read: a command makes large sparse
+// files, and many links to one, in no time.
+type Budget struct {
+	looks   int64 // by Looks
+	indexes int64 // of indexes
+	texts   int64 // of packed refs, and once more of changed indexes
+}
+
 const (
-	maxIndex = 64 << 20 // bytes, some 600,000 files
-	// MaxIndexes is how many bytes of indexes, and of packed refs, one look may read: a command makes large sparse files in
-	// no time.
-	MaxIndexes int64 = 256 << 20
+	maxIndex         = 64 << 20 // bytes, some 600,000 files
+	maxIndexes int64 = 256 << 20
+	maxLooks   int64 = 16 << 20
 )
+
+// NewBudget returns a whole budget.
+func NewBudget() *Budget { return &Budget{maxLooks, maxIndexes, maxIndexes} }
 
 // readIndex reads an index. A missing one has no entries. It takes what it reads from left. An error
 // says that git may read the index in another way.
@@ -330,7 +339,7 @@ func readIndex(path, commonDir string, left *int64) (i gitindex.Index, err error
 // readLarge reads an index, or packed refs. It takes what it reads from left.
 func readLarge(path string, left *int64) ([]byte, error) {
 	if *left < maxIndex && !isGone(path) {
-		return nil, fmt.Errorf("%.300q: all indexes together have more than %d bytes: %w", path, MaxIndexes-maxIndex, ErrGitLayout)
+		return nil, fmt.Errorf("%.300q: all indexes together have more than %d bytes: %w", path, maxIndexes-maxIndex, ErrGitLayout)
 	}
 	data, err := readSmall(path, maxIndex)
 	*left -= int64(len(data))
@@ -427,37 +436,33 @@ func LinksIn(dir string, left *int, enter func(p string) bool, file func(e fs.Di
 	return links, true
 }
 
-// MaxLooks is what the looks at a machine may read, in bytes: a command makes many links to one large
-// file in no time. Each file costs 512 as well.
-const MaxLooks int64 = 16 << 20
-
 // Looks returns a text that differs after a change of a file, or of anything in a directory. It
 // returns "" for a missing one. The path itself may be a symlink. When nothing is left, only size,
 // inode and times of a file count, and a directory counts as changed, as one with more than 1,000 files
-// does.
-func Looks(path string, left *int64) string {
+// does. It takes what it reads from left, and 512 bytes for each file.
+func Looks(path string, left *Budget) string {
 	if s := stampWithin(path, 0); !s.symlink() && s.absent() {
 		return ""
 	}
 	b := sha256.New()
-	for queue, n := []string{path}, 0; len(queue) > 0 && (n == 0 || *left > 0); n++ {
+	for queue, n := []string{path}, 0; len(queue) > 0 && (n == 0 || left.looks > 0); n++ {
 		at := queue[0]
 		queue = queue[1:]
-		s := stampWithin(at, min(max(*left, 0), maxGitConfig))
-		if *left -= 512; s.read() {
-			*left -= s.target().Size
+		s := stampWithin(at, min(max(left.looks, 0), maxGitConfig))
+		if left.looks -= 512; s.read() {
+			left.looks -= s.target().Size
 		}
 		fmt.Fprintf(b, "%q%v", at, s)
 		flag := 0
 		if n > 0 {
 			flag = unix.O_NOFOLLOW // targets of links in there have no bounds
 		}
-		entries, _ := readDir(at, flag, maxLooks)
-		room := maxLooks - 1 - n - len(queue)
+		entries, _ := readDir(at, flag, maxFiles)
+		room := maxFiles - 1 - n - len(queue)
 		for _, e := range entries[:min(len(entries), room)] { // it takes no more, and a path can be long
 			queue = append(queue, join(at, e.Name()))
 		}
-		if len(queue) > 0 && *left <= 0 || len(entries) > room {
+		if len(queue) > 0 && left.looks <= 0 || len(entries) > room {
 			fmt.Fprint(b, time.Now().UnixNano())
 		}
 	}
@@ -469,4 +474,5 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-const maxLooks = 1000
+// maxFiles is how many files of a directory Looks looks at.
+const maxFiles = 1000

@@ -74,7 +74,7 @@ func TestInspect(t *testing.T) {
 // inspect returns what git acts on in a repository that is new.
 func (w *Workspace) inspect(t *testing.T, dir string) Inspection {
 	readable := func(p string) bool { return strings.HasPrefix(p, dir) }
-	return w.GitActions(t.Context(), layoutOf, readable, []string{dir}, nil, new(MaxLooks)).Since(nil, false)[dir]
+	return w.GitActions(t.Context(), layoutOf, readable, []string{dir}, nil, NewBudget()).Since(nil, false)[dir]
 }
 
 // What is not understood gets no all-clear.
@@ -187,11 +187,11 @@ func TestPending(t *testing.T) {
 	}
 	look := func() Pending {
 		p := Pending{}
-		p.Add(l, new(MaxLooks), new(MaxIndexes))
+		p.Add(l, NewBudget())
 		return p
 	}
 	since := func(now, before Pending) []string {
-		list, misplaced := now.Since(before, new(MaxIndexes))
+		list, misplaced := now.Since(before, NewBudget())
 		if len(misplaced) > 0 {
 			t.Errorf("%q", misplaced)
 		}
@@ -236,7 +236,7 @@ func TestPending(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := Pending{}
-	if p.Add(wt, new(MaxLooks), new(MaxIndexes)); len(since(p, Pending{})) != 1 {
+	if p.Add(wt, NewBudget()); len(since(p, Pending{})) != 1 {
 		t.Errorf("in a worktree: %v", p)
 	}
 	git(t, root, "replace", "HEAD", "HEAD~1")
@@ -347,8 +347,8 @@ func TestIndexesTogether(t *testing.T) {
 		}
 		now[path] = Operation{Look: "new", Common: dir}
 	}
-	left := MaxIndexes
-	list, said := now.Since(nil, &left)
+	left := NewBudget()
+	list, said := now.Since(nil, left)
 	unread := slices.DeleteFunc(slices.Clone(said), func(s string) bool { return !strings.Contains(s, "all indexes together") })
 	if len(list) != 0 || len(said) != 6 || len(unread) != 2 {
 		t.Errorf("%q, %q", list, said)
@@ -357,7 +357,7 @@ func TestIndexesTogether(t *testing.T) {
 	if err := errors.Join(os.WriteFile(packed, nil, 0o600), os.Truncate(packed, maxIndex)); err != nil {
 		t.Fatal(err)
 	}
-	now.Add(GitLayout{GitDir: dir, CommonDir: dir}, new(MaxLooks), &left)
+	now.Add(GitLayout{GitDir: dir, CommonDir: dir}, left)
 	if now[packed].Look == "" {
 		t.Error("packed refs are read, though nothing is left")
 	}

@@ -21,11 +21,11 @@ func TestLooksThroughALink(t *testing.T) {
 	if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("pick"), 0o644), os.Symlink("to", state)); err != nil {
 		t.Fatal(err)
 	}
-	before := Looks(state, new(MaxLooks))
+	before := Looks(state, NewBudget())
 	if err := os.WriteFile(file, []byte("exec"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if Looks(state, new(MaxLooks)) == before {
+	if Looks(state, NewBudget()) == before {
 		t.Error("it looks as before")
 	}
 }
@@ -51,12 +51,12 @@ func TestWrittenByAMapping(t *testing.T) {
 	if string(page) != "good" {
 		t.Fatalf("%q", page)
 	}
-	stamp, looks := stampWithin(path, maxGitConfig), Looks(path, new(MaxLooks))
-	if now := stampWithin(path, maxGitConfig); now != stamp || Looks(path, new(MaxLooks)) != looks {
+	stamp, looks := stampWithin(path, maxGitConfig), Looks(path, NewBudget())
+	if now := stampWithin(path, maxGitConfig); now != stamp || Looks(path, NewBudget()) != looks {
 		t.Error("it looks otherwise without a change")
 	}
 	copy(page, "evil")
-	if now := stampWithin(path, maxGitConfig); now == stamp || Looks(path, new(MaxLooks)) == looks {
+	if now := stampWithin(path, maxGitConfig); now == stamp || Looks(path, NewBudget()) == looks {
 		t.Error("it looks as before")
 	}
 }
@@ -108,7 +108,7 @@ func TestLooksAtManyLongPaths(t *testing.T) { // not parallel: it counts what th
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	Looks(dir, new(MaxLooks))
+	Looks(dir, NewBudget())
 	runtime.ReadMemStats(&after)
 	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 40 {
 		t.Errorf("it allocates %d MiB", n)
@@ -123,34 +123,34 @@ func TestLooksAtNoMoreThanIsLeft(t *testing.T) {
 	if err := errors.Join(os.WriteFile(file, make([]byte, maxGitConfig), 0o644), os.Mkdir(filepath.Join(dir, "full"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 2 * MaxLooks / maxGitConfig {
+	for i := range 2 * maxLooks / maxGitConfig {
 		if err := os.Link(file, filepath.Join(dir, "full", strconv.FormatInt(i, 10))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	left := MaxLooks
+	left := NewBudget()
 	full := filepath.Join(dir, "full")
-	before := Looks(full, &left)
-	if left > maxGitConfig || left < 0 {
-		t.Errorf("%d bytes are left", left)
+	before := Looks(full, left)
+	if left.looks > maxGitConfig || left.looks < 0 {
+		t.Errorf("%d bytes are left", left.looks)
 	}
-	left = 2048
-	if now := Looks(full, &left); now == before || left > 0 || now == Looks(full, &left) {
+	left.looks = 2048
+	if now := Looks(full, left); now == before || left.looks > 0 || now == Looks(full, left) {
 		t.Error("a directory looks as before, though not all of it was looked at")
 	}
-	if was := Looks(file, &left); was != Looks(file, &left) {
+	if was := Looks(file, left); was != Looks(file, left) {
 		t.Error("a file looks otherwise without a change")
 	}
 	many := filepath.Join(dir, "many")
 	if err := os.Mkdir(many, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for i := range maxLooks {
+	for i := range maxFiles {
 		if err := os.WriteFile(filepath.Join(many, strconv.Itoa(i)), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if was := Looks(many, new(MaxLooks)); was == Looks(many, new(MaxLooks)) {
+	if was := Looks(many, NewBudget()); was == Looks(many, NewBudget()) {
 		t.Error("a directory looks as before, though not all of it was looked at")
 	}
 }
@@ -171,7 +171,7 @@ func TestActionsReadNoHooks(t *testing.T) { // not parallel: it counts what the 
 	w, _ := obeyed(t, base, nil)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{top}, nil, new(MaxLooks))[top+"/.git"]
+	found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{top}, nil, NewBudget())[top+"/.git"]
 	runtime.ReadMemStats(&after)
 	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 60 || len(found.On) < 200 {
 		t.Errorf("of %d things, it allocates %d MiB", len(found.On), n)

@@ -58,7 +58,7 @@ func (f *lookup) at(out *Resolved, top string) repository {
 		if err != nil && !out.Readable(l.GitDir) {
 			continue
 		}
-		r.Pending.Add(l, &f.looks, &f.texts)
+		r.Pending.Add(l, f.left)
 		r.Odd = append(r.Odd, once(f.gitLinks, l.CommonDir, l.Links)...)
 	}
 	return r
@@ -99,7 +99,7 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 			b.Open = append(b.Open, l.Repository)
 			continue
 		}
-		b.watch(unprotected{Path: l.Path, Led: true}, &look.looks)
+		b.watch(unprotected{Path: l.Path, Led: true}, look.left)
 	}
 	for _, top := range repositories {
 		_, err := look.layout(top) // then nobody knows what to protect besides the git directory
@@ -109,7 +109,7 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 	}
 	for _, p := range b.Instructions {
 		if out.Unguarded(p) {
-			b.watch(unprotected{Path: p, Free: true}, &look.looks)
+			b.watch(unprotected{Path: p, Free: true}, look.left)
 		}
 	}
 	if info, err := os.Lstat(out.headLog); err == nil {
@@ -126,7 +126,7 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 func (f *lookup) acts(out *Resolved, open []string) workspace.GitActions {
 	ctx, cancel := context.WithTimeout(f.ctx, inspecting)
 	defer cancel()
-	return f.m.Workspace.GitActions(ctx, f.layout, out.Readable, open, f.m.Owner.gitUser(), &f.looks)
+	return f.m.Workspace.GitActions(ctx, f.layout, out.Readable, open, f.m.Owner.gitUser(), f.left)
 }
 
 // oneOf returns a function that reports whether a list has a string: a project can have tens of
@@ -166,12 +166,12 @@ type unprotected struct {
 }
 
 // watch records the state of a path.
-func (b *baseline) watch(u unprotected, left *int64) {
+func (b *baseline) watch(u unprotected, left *workspace.Budget) {
 	u.LookedUp = u.looks(left)
 	b.Unprotected = append(b.Unprotected, u)
 }
 
-func (u *unprotected) looks(left *int64) string {
+func (u *unprotected) looks(left *workspace.Budget) string {
 	if u.Led {
 		way := Follow(u.Path)
 		return fmt.Sprintf("%q%q", way.Links, way.Targets)
@@ -186,11 +186,11 @@ func (u *unprotected) looks(left *int64) string {
 // reports what a command makes or changes there; for git, what git acts on.
 func (out *Resolved) LeaveUnprotected() error {
 	left, err := out.View.LeaveUnprotected(out.Spec.Table)
-	looks := workspace.MaxLooks
+	budget := workspace.NewBudget()
 	for _, e := range left {
 		u := unprotected{Path: e.Source}
 		if !out.Absent(e.Source) {
-			u.LookedUp = u.looks(&looks)
+			u.LookedUp = u.looks(budget)
 		}
 		if u.LookedUp == "" || !strings.HasPrefix(e.Why, "protected: git ") {
 			out.baseline.Unprotected = append(out.baseline.Unprotected, u)
@@ -261,7 +261,7 @@ func (m *Machine) ignored(out *Resolved, look *lookup, list []string) (ignored [
 
 // newInstructions returns the unprotected files that were made or changed, and new files at paths
 // that are not held.
-func (out *Resolved) newInstructions(now *baseline, left *int64) (made []string) {
+func (out *Resolved) newInstructions(now *baseline, left *workspace.Budget) (made []string) {
 	seen := map[unprotected]string{} // now
 	for _, u := range now.Unprotected {
 		seen[unprotected{Path: u.Path, Led: u.Led, Free: u.Free}] = u.LookedUp
@@ -334,7 +334,7 @@ func (m *Machine) Changes(out *Resolved) (made Changes) {
 func (m *Machine) changesOf(out *Resolved, look *lookup, now *baseline, made *Changes) {
 	lost := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(now.Lost))), oneOf(out.baseline.Lost)) // where a command made them, what it writes ends with it
 	made.LostWorktrees = lost[:min(len(lost), maxChanges)]
-	made.Instructions = out.newInstructions(now, &look.looks)
+	made.Instructions = out.newInstructions(now, look.left)
 	changed := look.acts(out, out.baseline.Open).Since(out.baseline.Actions, out.allOpen)
 	var loose []string // git may ignore it, and git status does not enter it
 	for _, p := range slices.Concat(slices.Collect(maps.Keys(now.Repositories)), slices.Collect(maps.Keys(changed))) {
@@ -415,7 +415,7 @@ func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, 
 			if !ok {
 				is = look.at(out, p)
 			}
-			pending, reasons = is.Pending.Since(before.Pending, &look.texts)
+			pending, reasons = is.Pending.Since(before.Pending, look.left)
 			reasons = slices.DeleteFunc(slices.Concat(is.Odd, reasons), oneOf(before.Odd))
 			if !report.Existing { // its Alternates say it
 				pending = slices.DeleteFunc(pending, func(p string) bool { return strings.HasSuffix(p, "/"+workspace.Alternates) })

@@ -47,7 +47,7 @@ func TestInstructionsAreNoHolds(t *testing.T) {
 	for _, name := range []string{"held", "ignored", "gone", "hooks", "both", "file", "link", "fifo"} {
 		files = append(files, at(name))
 	}
-	if got, want := (&Resolved{View: new(view.View)}).newInstructions(&baseline{Instructions: files}, new(workspace.MaxLooks)), []string{at("hooks"), at("both"), at("file"), at("link"), at("fifo")}; !slices.Equal(got, want) {
+	if got, want := (&Resolved{View: new(view.View)}).newInstructions(&baseline{Instructions: files}, workspace.NewBudget()), []string{at("hooks"), at("both"), at("file"), at("link"), at("fifo")}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -62,7 +62,7 @@ func TestManyInstructions(t *testing.T) {
 	}
 	out := &Resolved{View: new(view.View), baseline: baseline{Instructions: files}}
 	began := time.Now()
-	made := out.newInstructions(&baseline{Instructions: files}, new(workspace.MaxLooks))
+	made := out.newInstructions(&baseline{Instructions: files}, workspace.NewBudget())
 	if took := time.Since(began); len(made) > 0 || took > time.Minute { // less than a second; quadratic, it takes many minutes
 		t.Errorf("%d new ones, after %v", len(made), took)
 	}
@@ -74,7 +74,7 @@ func TestLargeInstructionsAreTheSame(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
 	m := tr.machine(t)
-	for i := range 2 * workspace.MaxLooks / 3 >> 20 {
+	for i := range 10 { // nearly 1 MiB each, of the 16 that one look may read
 		p := fmt.Sprintf("%s/sub/.vscode/%d", tr.project, i)
 		writeFile(t, p, "")
 		if err := os.Truncate(p, 1<<20-1024); err != nil {
@@ -226,7 +226,7 @@ func TestHeldPlaceIsMade(t *testing.T) {
 	if !slices.Contains(dirs, tr.project+"/.vscode") || len(files) != 1 {
 		t.Fatalf("held are %q and %q", dirs, files)
 	}
-	if made := out.newInstructions(&baseline{Instructions: slices.Concat(files, dirs)}, new(workspace.MaxLooks)); made != nil {
+	if made := out.newInstructions(&baseline{Instructions: slices.Concat(files, dirs)}, workspace.NewBudget()); made != nil {
 		t.Errorf("told of what holds places: %q", made)
 	}
 	writeFile(t, tr.project+"/.vscode/tasks.json", "{}")
@@ -234,7 +234,7 @@ func TestHeldPlaceIsMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{files[0], tr.project + "/.vscode"}
-	if made := out.newInstructions(&baseline{Instructions: slices.Concat(files, dirs)}, new(workspace.MaxLooks)); !slices.Equal(made, want) {
+	if made := out.newInstructions(&baseline{Instructions: slices.Concat(files, dirs)}, workspace.NewBudget()); !slices.Equal(made, want) {
 		t.Errorf("told %q, want %q", made, want)
 	}
 }

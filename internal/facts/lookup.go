@@ -25,9 +25,7 @@ type lookup struct {
 	ctx       context.Context // of the command
 	m         *Machine
 	writable  []string // where commands can write
-	indexes   int64    // bytes of indexes that may still be read
-	texts     int64    // bytes of packed refs and of changed indexes that may still be read
-	looks     int64    // what workspace.Looks may still cost
+	left      *workspace.Budget
 	ways      map[string]*view.Way
 	repos     map[string]view.Repository
 	layouts   map[string]layout
@@ -42,7 +40,7 @@ type layout struct {
 }
 
 func newLookup(ctx context.Context, m *Machine, writable []string) *lookup {
-	return &lookup{ctx: ctx, m: m, writable: writable, indexes: workspace.MaxIndexes, texts: workspace.MaxIndexes, looks: workspace.MaxLooks, ways: make(map[string]*view.Way, 128), repos: map[string]view.Repository{},
+	return &lookup{ctx: ctx, m: m, writable: writable, left: workspace.NewBudget(), ways: make(map[string]*view.Way, 128), repos: map[string]view.Repository{},
 		layouts: map[string]layout{}, workTrees: map[string]workspace.WorkTrees{}, links: map[string]view.Links{}, gitLinks: map[string][]string{}}
 }
 
@@ -205,7 +203,7 @@ func (f *lookup) layout(dir string) (workspace.GitLayout, error) {
 func (f *lookup) Around(dir string) []string { return f.m.Workspace.Around(dir) }
 
 func (f *lookup) WorkTrees(top string, l *workspace.GitLayout) workspace.WorkTrees {
-	return once(f.workTrees, top, func() workspace.WorkTrees { return l.WorkTrees(top, &f.indexes) })
+	return once(f.workTrees, top, func() workspace.WorkTrees { return l.WorkTrees(top, f.left) })
 }
 
 // A submodule is a gitlink in the index of one of the user's repositories. If it has a .git, git
@@ -231,7 +229,7 @@ func (f *lookup) submodules(own, within []string) map[string]submodule {
 			way := f.Follow(filepath.Join(p, ".git"))
 			look := fmt.Sprintf("%q%q%d", way.Links, way.Targets, way.Kind)
 			if way.Kind == view.File {
-				look += workspace.Looks(way.End, &f.looks)
+				look += workspace.Looks(way.End, f.left)
 			}
 			if found[p] = (submodule{from, look}); way.Kind != view.Absent {
 				enter(p, from)
