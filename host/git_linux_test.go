@@ -134,7 +134,7 @@ func TestRepositoriesAreReported(t *testing.T) {
 		{"a commondir elsewhere", "git init -q common && cp -a common/.git there && echo ../../there >common/.git/commondir", true, "commondir"},
 		{"a long configuration", "git init -q long && head -c 1100000 /dev/zero | tr '\\0' '\\n' >>long/.git/config && printf '[core]\nfsmonitor=x\n' >>long/.git/config", true, "more than 1048576 bytes"},
 		{"a name of two lines", "mkdir 'a\nsbxhost: all is well' && cd a* && git init -q && git config alias.x '!y'", true, `a\nsbxhost`},
-		{"many hooks", "git init -q many && cd many/.git/hooks && for i in $(seq 900); do echo x >$i; done && chmod +x [0-9]*", true, "880 more hooks and keys"},
+		{"many hooks", "git init -q many && cd many/.git/hooks && for i in $(seq 900); do echo x >$i; done && chmod +x [0-9]*", true, "and 890 more"},
 		{"a rebase in a repository that was there", "for i in 1 2 3; do git commit -q --allow-empty -m $i; done; GIT_SEQUENCE_EDITOR='sed -i s/^pick/edit/' git rebase -q -i HEAD~2", true, ".git/rebase-merge"},
 		{"nothing", "git status", false, ""},
 		{"many repositories", "mkdir lots; for i in $(seq 100); do git init -q --template= lots/$i; done", false, "lots/1"},

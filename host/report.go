@@ -172,8 +172,7 @@ func complete(r Report) Report {
 	r.Overlays, r.LostWorktrees, r.Degraded, r.Instructions = list(r.Overlays), list(r.LostWorktrees), list(r.Degraded), list(r.Instructions)
 	r.Limits, r.Denials, r.Network, r.Repositories = list(r.Limits), list(r.Denials), list(r.Network), list(r.Repositories)
 	for i := range r.Repositories {
-		made := &r.Repositories[i]
-		made.Hooks, made.Keys, made.Pending = list(made.Hooks), list(made.Keys), list(made.Pending)
+		r.Repositories[i].ActsOn = list(r.Repositories[i].ActsOn)
 	}
 	return r
 }
@@ -181,19 +180,22 @@ func complete(r Report) Report {
 // list returns a copy that is not nil.
 func list[T any](of []T) []T { return append([]T{}, of...) }
 
-// RepositoryReport is a git repository that appeared, or in which the command began an operation
-// that git will continue.
+// RepositoryReport is a git repository in a writable directory that appeared or changed while a
+// command ran.
 //
 //	type RepositoryReport struct {
 //		Path string `json:"path"`
-//		// Inspection is what git would run or read there.
-//		workspace.Inspection
+//		// ActsOn describes what a command made or changed: hooks, settings that name commands or further
+//		// configuration, files that settings name, and what git continues from or uses, such as a rebase.
+//		// It has the first ten, raw: quote them. More counts the rest.
+//		ActsOn []string `json:"acts_on"`
+//		More   int      `json:"more"`
+//		// Unclear says, in one line, why git may act on, or write to, more than that; else empty.
+//		Unclear string `json:"unclear"`
 //		// Superproject is the user's repository whose next git status enters this one, as a submodule,
 //		// and acts on what the report lists. Such reports come first. Empty for others.
 //		Superproject string `json:"superproject"`
-//		// Existing says that the repository existed before the command, already as that submodule. Its
-//		// report can have Pending and Unclear, and with Definition.Git "full" the changes of Hooks,
-//		// Keys and Alternates.
+//		// Existing says that the repository existed before the command, already as that submodule.
 //		Existing bool `json:"existing"`
 //	}
 //	func (r *RepositoryReport) Executes() bool

@@ -128,10 +128,10 @@ func TestGitFull(t *testing.T) {
 			{"git config user.name somebody", "config", ""},
 			{"git remote remove x; git remote add x /nowhere", "config", ""},
 			{"git branch -f old && git branch -M old new", "config", ""},
-			{"git config alias.x '!true'", "config", `, its settings ["alias.x"]`},
-			{"git config alias.x '!false'", "config", `, its settings ["alias.x"]`},
-			{"hooks=$(git rev-parse --git-path hooks) && echo true >$hooks/post-commit && chmod +x $hooks/post-commit", "", `, its hooks ["post-commit"]`},
-			{"echo false >>$(git rev-parse --git-path hooks)/post-commit", "", `, its hooks ["post-commit"]`},
+			{"git config alias.x '!true'", "config", `: a git that is run there outside of a sandbox would act on "setting alias.x"`},
+			{"git config alias.x '!false'", "config", `: a git that is run there outside of a sandbox would act on "setting alias.x"`},
+			{"hooks=$(git rev-parse --git-path hooks) && echo true >$hooks/post-commit && chmod +x $hooks/post-commit", "", `: a git that is run there outside of a sandbox would act on "hook post-commit"`},
+			{"echo false >>$(git rev-parse --git-path hooks)/post-commit", "", `: a git that is run there outside of a sandbox would act on "hook post-commit"`},
 			{"git config --unset alias.x", "config", ""},
 			{"git commit -q --allow-empty -m x", "-", ""},
 		} {
@@ -150,7 +150,7 @@ func TestGitFull(t *testing.T) {
 	}
 	out, err := g.run(g.path("main"), "sbxhost", "exec", "-sandbox", "full", "-quiet", "-result", g.path("home/result"), "--", "git", "config", "alias.y", "!true")
 	data, _ := os.ReadFile(g.path("home/result"))
-	if want := `"repositories":[{"path":"` + g.path("main") + `","hooks":[],"config_keys":["alias.y"],"more":0,"alternates":false,"pending":[],"unclear":"","superproject":"","existing":true}]`; err != nil ||
+	if want := `"repositories":[{"path":"` + g.path("main") + `","acts_on":["setting alias.y"],"more":0,"unclear":"","superproject":"","existing":true}]`; err != nil ||
 		!strings.Contains(strings.Join(strings.Fields(string(data)), ""), want) {
 		t.Errorf("%v\n%s%s\nwant %s", err, out, data, want)
 	}

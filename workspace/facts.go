@@ -119,22 +119,3 @@ type Settings struct {
 	Excludes string // core.excludesFile, absolute; may be empty
 	Signs    bool   // commit.gpgSign, unless the repository sets it
 }
-
-// An Inspection is what a git that runs in a repository, outside of a sandbox, would act on. Names
-// are raw: quote them.
-type Inspection struct {
-	// Hooks are executable files in its hooks directory, and Keys are keys of its configuration
-	// that name commands or further configuration: the first 20 of each. More counts the rest.
-	Hooks []string `json:"hooks"`
-	Keys  []string `json:"config_keys"`
-	More  int      `json:"more"`
-	// Alternates says that it takes objects from elsewhere.
-	Alternates bool `json:"alternates"`
-	// Pending are paths in the git directory that the command made or changed, and that git
-	// continues from or uses: of a rebase, an am, a cherry-pick or a revert, whose lists can name
-	// commands, and objects/info/alternates.
-	Pending []string `json:"pending"`
-	// Unclear says, in one line, why git may act on, or write to, more than the lists have; else
-	// empty.
-	Unclear string `json:"unclear"`
-}

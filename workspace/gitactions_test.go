@@ -33,7 +33,7 @@ func TestActionsOfTwoRepositories(t *testing.T) {
 				t.Fatal(err)
 			}
 			since := acts().Since(before, false)[top]
-			if named := slices.Contains(since.Hooks, "pre-commit"); named != readable || !named && since.Unclear == "" {
+			if named := slices.Contains(since.ActsOn, "hook pre-commit"); named != readable || !named && len(since.Unclear) == 0 {
 				t.Errorf("%s, readable: %v: %+v", hook, readable, since)
 			}
 		}
@@ -72,7 +72,7 @@ func TestActionsWithAPipe(t *testing.T) {
 			t.Error(what)
 		}
 	}
-	if i := found.Since(nil, false)[top]; i.Unclear == "" {
+	if i := found.Since(nil, false)[top]; len(i.Unclear) == 0 {
 		t.Error("it is not reported")
 	}
 }
@@ -98,17 +98,17 @@ func TestActionsOfTooMuch(t *testing.T) {
 		t.Fatal(err)
 	}
 	hooked := acts()
-	if since := hooked.Since(before, false)[top]; !slices.Equal(since.Hooks, []string{"pre-commit"}) {
+	if since := hooked.Since(before, false)[top]; !slices.Equal(since.ActsOn, []string{"hook pre-commit"}) {
 		t.Errorf("a hook: %+v", since)
 	}
 	tree(t, top, map[string]string{".git/config": config + "[include]\npath = evil\n"})
-	if since := acts().Since(hooked, false)[top]; since.Unclear == "" && len(since.Keys) == 0 {
+	if since := acts().Since(hooked, false)[top]; len(since.Unclear)+len(since.ActsOn) == 0 {
 		t.Errorf("an include: %+v", since)
 	}
 	tree(t, top, map[string]string{".git/config": "[include]\npath = \"~nobody/x\"\n"})
 	hooked = acts()
 	tree(t, top, map[string]string{".git/config": "[include]\npath = \"~nobody/x\"\n[core]\npager = ./evil\n"})
-	if since := acts().Since(hooked, false)[top]; since.Unclear == "" && len(since.Keys) == 0 {
+	if since := acts().Since(hooked, false)[top]; len(since.Unclear)+len(since.ActsOn) == 0 {
 		t.Errorf("a setting: %+v", since)
 	}
 }

@@ -20,37 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/gitindex"
-	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
-
-const (
-	maxNamed = 20  // names in each list of an Inspection
-	maxKey   = 200 // bytes of one configuration key
-)
-
-// name adds a name to one of the lists, and counts it if the list is full.
-func (i *Inspection) name(list *[]string, name string) {
-	if len(*list) >= maxNamed {
-		i.More++
-		return
-	}
-	*list = append(*list, clip(name, maxKey))
-}
-
-func (i *Inspection) unclear(err error) {
-	if err != nil && i.Unclear == "" {
-		i.Unclear = hostpath.Line(clip(err.Error(), 1000))
-	}
-}
-
-// clip returns the beginning of s.
-func clip(s string, limit int) string {
-	if len(s) > limit {
-		return s[:limit] + "..."
-	}
-	return s
-}
 
 // GitActions has, for each git directory, what git acts on in that repository outside of a sandbox.
 // It has the state of each file, for a later comparison.
@@ -59,15 +30,16 @@ type GitActions map[string]Acts
 // Acts is what git acts on in one repository.
 type Acts struct {
 	Path string // of its work tree, or of the git directory of a submodule without one
-	// On has the state of each thing. Its name has one of these beginnings.
+	// On has the state of each thing, by its description, which begins with one of these.
 	On map[string]string
 }
 
 const (
-	actsOnHook       = "hook "       // and other files and directories that settings name
-	actsOnKey        = "key "        // settings and includes, with their values
-	actsOnAlternates = "alternates " // is the whole name
-	actsUnclear      = "unclear "    // with the reason
+	actsOnHook    = "hook "
+	actsOnSetting = "setting " // or an include, with its value; of a file that commands may not read, only the file
+	actsOnFile    = "file "    // or directory, which a setting names
+	actsOnState   = "state "   // of a Pending
+	actsUnclear   = "unclear " // with the reason
 )
 
 // MaxGitActions bounds the repositories: each costs some milliseconds.
@@ -122,18 +94,15 @@ func isGone(p string) bool {
 
 func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as *User, left *Budget) Acts {
 	found := Acts{path, map[string]string{}}
-	if alternates := Looks(join(l.CommonDir, Alternates), left); alternates != "" {
-		found.On[actsOnAlternates] = alternates
-	}
-	look := func(name, p string) {
+	look := func(what, p string) {
 		if s := stampWithin(p, 0); s.regular() || s.directory() {
-			found.On[actsOnHook+name] = Looks(p, left)
+			found.On[what] = Looks(p, left)
 		}
 	}
 	for _, name := range [...]string{"info/attributes", "remotes", "branches"} { // they choose among settings, or are some
 		p := join(l.CommonDir, name)
 		if entries, _ := readDir(p, 0, 1); len(entries) > 0 || stampWithin(p, 0).regular() { // git init makes an empty one
-			look(p, p)
+			look(actsOnFile+p, p)
 		}
 	}
 	own := slices.DeleteFunc(l.configurations(), func(file string) bool {
@@ -158,11 +127,12 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 			if useOf(s.key) == 0 || slices.Contains([]string{"system", "global", "command"}, s.scope) {
 				continue
 			}
-			name := actsOnKey + s.key
+			name := s.key
 			if !slices.Contains(own, s.file) {
-				name = actsOnKey + s.file // commands may not be able to read it
+				name = s.file // commands may not be able to read it
 			}
-			found.On[name] = digest(found.On[name] + s.key + "\x00" + s.value)
+			what := actsOnSetting + name
+			found.On[what] = digest(found.On[what] + s.key + "\x00" + s.value)
 		}
 		for _, c := range files {
 			s, own := stampWithin(c.Path, 0), c.Path == join(l.CommonDir, "hooks")
@@ -176,43 +146,39 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 					}
 				}
 			case own: // names in it may come from files that commands cannot read
-				look("hooks", c.Path)
+				look(actsOnHook+"hooks", c.Path)
 			default:
-				look(c.Path, c.Path)
+				look(actsOnFile+c.Path, c.Path)
 			}
 		}
 	}
 	return found
 }
 
-// Since returns what is new or different, by git directory; with unclear also what is still not
-// understood.
-func (a GitActions) Since(before GitActions, unclear bool) map[string]Inspection {
-	since := map[string]Inspection{}
+// A Change is what git acts on in a repository, and did not before, or not in this state.
+type Change struct {
+	ActsOn  []string // descriptions
+	Unclear []string // why git may act on more
+}
+
+// Since returns the changes, by repository; with unclear also of what is still not understood.
+func (a GitActions) Since(before GitActions, unclear bool) map[string]Change {
+	since := map[string]Change{}
 	for dir, now := range a {
-		old, i, any := before[dir].On, Inspection{}, false
+		old, change := before[dir].On, Change{}
 		for _, what := range slices.Sorted(maps.Keys(now.On)) {
-			kind, name, _ := strings.Cut(what, " ")
-			kind += " "
-			if was, ok := old[what]; ok && was == now.On[what] && !(unclear && kind == actsUnclear) {
-				continue
-			}
-			if old == nil && kind == actsOnHook && filepath.IsAbs(name) {
-				continue // the user's settings or its keys name those
-			}
-			switch any = true; kind {
-			case actsOnHook:
-				i.name(&i.Hooks, name)
-			case actsOnKey:
-				i.name(&i.Keys, name)
-			case actsOnAlternates:
-				i.Alternates = true
-			case actsUnclear:
-				i.unclear(errors.New(name))
+			reason, isReason := strings.CutPrefix(what, actsUnclear)
+			was, known := old[what]
+			switch {
+			case known && was == now.On[what] && !(unclear && isReason):
+			case isReason:
+				change.Unclear = append(change.Unclear, reason)
+			case old != nil || !strings.HasPrefix(what, actsOnFile): // the user's settings, or its own, name those
+				change.ActsOn = append(change.ActsOn, what)
 			}
 		}
-		if any {
-			since[now.Path] = i
+		if len(change.ActsOn)+len(change.Unclear) > 0 {
+			since[now.Path] = change
 		}
 	}
 	return since
@@ -278,25 +244,24 @@ func (p Pending) add(path string, left *Budget) {
 	}
 }
 
-// Since lists what is in progress now, and was not, or not in this state, before. misplaced are
-// sentences about such indexes that name files which git, on the host, would or may write outside of
-// the work tree or into a git directory. It takes what it reads from left.
-func (p Pending) Since(before Pending, left *Budget) (list, misplaced []string) {
+// Since returns what is in progress now, and was not, or not in this state, before, and why such an
+// index is dangerous. It takes what it reads from left.
+func (p Pending) Since(before Pending, left *Budget) (change Change) {
 	for _, path := range slices.Sorted(maps.Keys(p)) {
 		switch now := p[path]; {
 		case now == before[path]:
 		case now.Common == "":
-			list = append(list, path)
+			change.ActsOn = append(change.ActsOn, actsOnState+path)
 		default:
 			i, err := readIndex(path, now.Common, &left.texts)
 			if err != nil {
-				misplaced = append(misplaced, fmt.Sprintf("git: %v", err))
+				change.Unclear = append(change.Unclear, fmt.Sprintf("git: %v", err))
 			} else if i.Misplaced != "" {
-				misplaced = append(misplaced, fmt.Sprintf("git: %.300q names %.300q, and git would write that file outside of the work tree or into a git directory", path, i.Misplaced))
+				change.Unclear = append(change.Unclear, fmt.Sprintf("git: %.300q names %.300q, and git would write that file outside of the work tree or into a git directory", path, i.Misplaced))
 			}
 		}
 	}
-	return list, misplaced
+	return change
 }
 
 // A Budget is how many bytes one look at the machine may still read: a command makes large sparse

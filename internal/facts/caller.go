@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/sbxhost/sbxhost/internal/approvals"
-	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // Caller is the program and person that commands run for.
@@ -82,17 +81,20 @@ func (c *Caller) StateDir() string {
 	})
 }
 
-// A RepositoryReport is a git repository in a writable directory that appeared while a command ran,
-// or in which it began an operation that git will continue, with what git would run or read there.
+// A RepositoryReport is a git repository in a writable directory that appeared or changed while a
+// command ran, with what a git outside of a sandbox would act on there.
 type RepositoryReport struct {
 	Path string `json:"path"`
-	// Inspection is what git would run or read there.
-	workspace.Inspection
+	// ActsOn describes what a command made or changed: hooks, settings that name commands or further
+	// configuration, files that settings name, and what git continues from or uses, such as a rebase.
+	// It has the first ten, raw: quote them. More counts the rest.
+	ActsOn []string `json:"acts_on"`
+	More   int      `json:"more"`
+	// Unclear says, in one line, why git may act on, or write to, more than that; else empty.
+	Unclear string `json:"unclear"`
 	// Superproject is the user's repository whose next git status enters this one, as a submodule,
 	// and acts on what the report lists. Such reports come first. Empty for others.
 	Superproject string `json:"superproject"`
-	// Existing says that the repository existed before the command, already as that submodule. Its
-	// report can have Pending and Unclear, and with Definition.Git "full" the changes of Hooks,
-	// Keys and Alternates.
+	// Existing says that the repository existed before the command, already as that submodule.
 	Existing bool `json:"existing"`
 }

@@ -3,7 +3,6 @@
 package facts
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,11 +28,9 @@ import (
 type repository struct {
 	Taken   string            // which one git uses there
 	Pending workspace.Pending // the operations in progress
-	// Odd are other reasons why git may act there on something else: links, and an invalid git
-	// directory, instead of which git uses another one.
+	// Odd are other reasons why git may act there on something else: links, submodules that are not
+	// known, and an invalid git directory, instead of which git uses another one.
 	Odd []string
-	// Partly says that not all submodules are known.
-	Partly bool
 }
 
 // at returns the state of the repository in a directory.
@@ -49,8 +46,9 @@ func (f *lookup) at(out *Resolved, top string) repository {
 	if said := workspace.BesideGitDir(top); said != "" {
 		r.Odd = append(r.Odd, said)
 	}
-	w, looked := f.workTrees[top]
-	r.Partly = looked && !w.All
+	if w, looked := f.workTrees[top]; looked && !w.All {
+		r.Odd = append(r.Odd, fmt.Sprintf("git: not all submodules of %q are known", top))
+	}
 	for _, l := range used {
 		if err != nil && !out.Readable(l.CommonDir) { // a command can point to any directory: name nothing there
 			l.CommonDir = l.GitDir
@@ -347,7 +345,7 @@ func (m *Machine) changesOf(out *Resolved, look *lookup, now *baseline, made *Ch
 	isIgnored := oneOf(m.ignored(out, look, slices.Concat(made.Instructions, loose)))
 	made.Instructions = slices.DeleteFunc(made.Instructions, isIgnored)
 	repositories := slices.DeleteFunc(slices.Sorted(maps.Keys(now.Repositories)), isIgnored)
-	maps.DeleteFunc(changed, func(p string, _ workspace.Inspection) bool { return isIgnored(p) })
+	maps.DeleteFunc(changed, func(p string, _ workspace.Change) bool { return isIgnored(p) })
 
 	if len(made.Instructions) > maxChanges { // to hide one among them, perhaps
 		made.Instructions, made.Truncated = made.Instructions[:maxChanges], made.Instructions[maxChanges:]
@@ -382,13 +380,13 @@ func (m *Machine) changesOf(out *Resolved, look *lookup, now *baseline, made *Ch
 
 // unclear adds the reason why nobody knows what git acts on in a directory that existed before.
 func (made *Changes) unclear(dir, why string) {
-	made.Repositories = append(made.Repositories, RepositoryReport{Path: dir, Existing: true, Inspection: workspace.Inspection{Unclear: why}})
+	made.Repositories = append(made.Repositories, RepositoryReport{Path: dir, Existing: true, Unclear: why})
 }
 
 // repositoryReports returns the reports of repositories that were made, and of those that existed
 // and are others now. changed has, by repository, what git acts on now and did not before. more are
 // the repositories for which there is no space left.
-func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, list []string, changed map[string]workspace.Inspection) (reports []RepositoryReport, more []string) {
+func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, list []string, changed map[string]workspace.Change) (reports []RepositoryReport, more []string) {
 	before := repository{Pending: workspace.Pending{}} // of all: a worktree's is in the main repository too
 	for _, r := range out.baseline.Repositories {
 		maps.Copy(before.Pending, r.Pending)
@@ -409,28 +407,22 @@ func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, 
 		joined := sub.From != "" && sub != out.baseline.Submodules[p]
 		was, existing := out.baseline.Repositories[p]
 		report := RepositoryReport{Path: p, Superproject: sub.From, Existing: !joined && (i >= n || existing)}
-		var pending, reasons []string
+		var change workspace.Change
 		if len(reports) < maxChanges || report.Existing {
 			is, ok := now.Repositories[p]
 			if !ok {
 				is = look.at(out, p)
 			}
-			pending, reasons = is.Pending.Since(before.Pending, look.left)
-			reasons = slices.DeleteFunc(slices.Concat(is.Odd, reasons), oneOf(before.Odd))
-			if !report.Existing { // its Alternates say it
-				pending = slices.DeleteFunc(pending, func(p string) bool { return strings.HasSuffix(p, "/"+workspace.Alternates) })
-			}
+			change = is.Pending.Since(before.Pending, look.left)
+			change.Unclear = slices.DeleteFunc(slices.Concat(change.Unclear, is.Odd), oneOf(before.Odd))
 			if existing && report.Existing && was.Taken != is.Taken {
-				reasons = append(reasons, fmt.Sprintf("git: git now uses another repository there: %s, and before %s", is.Taken, was.Taken))
-			}
-			if is.Partly && !was.Partly { // an index that changed says why
-				reasons = append(reasons, fmt.Sprintf("git: not all submodules of %q are known", p))
+				change.Unclear = append(change.Unclear, fmt.Sprintf("git: git now uses another repository there: %s, and before %s", is.Taken, was.Taken))
 			}
 			maps.Copy(before.Pending, is.Pending)
 		}
 		acting, acts := changed[p]
 		switch {
-		case report.Existing && len(pending)+len(reasons) == 0 && !acts:
+		case report.Existing && len(change.ActsOn)+len(change.Unclear) == 0 && !acts:
 			continue
 		case len(reports) >= maxChanges:
 			more = append(more, p)
@@ -438,8 +430,7 @@ func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, 
 		case !report.Existing:
 			acting = look.acts(out, []string{p}).Since(nil, false)[p]
 		}
-		report.Inspection, report.Pending = acting, pending
-		report.Unclear = cmp.Or(slices.Insert(reasons, 0, acting.Unclear)...)
+		report.name(slices.Concat(acting.ActsOn, change.ActsOn), slices.Concat(acting.Unclear, change.Unclear))
 		reports = append(reports, report)
 	}
 	return reports, more
@@ -462,59 +453,54 @@ const maxChanges = 32
 // inspecting bounds the time to look at repositories that a command made.
 const inspecting = 10 * time.Second
 
-// Executes reports whether a git outside of a sandbox would or may execute something in the
-// repository.
-func (r *RepositoryReport) Executes() bool {
-	return len(r.Hooks)+len(r.Keys)+len(r.Pending) > 0 || r.Unclear != ""
+// name adds what git acts on, and the first reason why it may act on more, as few and as short as
+// people can read.
+func (r *RepositoryReport) name(actsOn, unclear []string) {
+	const most, long = 10, 1000
+	for _, what := range actsOn[:min(len(actsOn), most)] {
+		r.ActsOn = append(r.ActsOn, clip(what, long))
+	}
+	r.More = len(actsOn) - len(r.ActsOn)
+	if len(unclear) > 0 {
+		r.Unclear = hostpath.Line(clip(unclear[0], long))
+	}
 }
 
-// String describes it in a sentence.
-func (r *RepositoryReport) String() string {
-	s := fmt.Sprintf("the command made the git repository %q", r.Path)
-	if r.Superproject != "" {
-		s = fmt.Sprintf("the command made the submodule %q", r.Path)
-	}
-	hooks, keys := ", with the hooks %q", ", whose configuration sets %q"
-	if r.Existing {
-		s = fmt.Sprintf("there is %q", r.Path)
-		if len(r.Hooks)+len(r.Keys) > 0 || r.Alternates {
-			s = fmt.Sprintf("the command changed the git repository %q", r.Path)
-		}
-		hooks, keys = ", its hooks %q", ", its settings %q"
-	}
-	if len(r.Hooks) > 0 {
-		s += fmt.Sprintf(hooks, r.Hooks)
-	}
-	if len(r.Keys) > 0 {
-		s += fmt.Sprintf(keys, r.Keys)
-	}
-	if r.More > 0 {
-		s += fmt.Sprintf(", and %d more hooks and keys", r.More)
-	}
-	if r.Alternates {
-		s += ", which takes objects from elsewhere"
-	}
-	if n := len(r.Pending); n > 0 {
-		s += fmt.Sprintf(", which has new state of git since the command: %q", r.Pending[:min(n, maxPendingNamed)])
-		if n > maxPendingNamed {
-			s += fmt.Sprintf(" and %d more", n-maxPendingNamed)
-		}
-	}
-	if r.Unclear != "" {
-		s += fmt.Sprintf(", which is not understood (%s)", r.Unclear)
-	}
-	git := "a git that is run there"
-	if r.Superproject != "" {
-		git = fmt.Sprintf("the next git status in %q", r.Superproject)
-	}
-	switch {
-	case len(r.Hooks)+len(r.Keys)+len(r.Pending) > 0:
-		s += ": " + git + " outside of a sandbox would act on them"
-	case r.Unclear != "":
-		s += ": " + git + " outside of a sandbox may act on what it finds"
+// clip returns the beginning of s.
+func clip(s string, limit int) string {
+	if len(s) > limit {
+		return s[:limit] + "..."
 	}
 	return s
 }
 
-// maxPendingNamed is how many paths of state a sentence names.
-const maxPendingNamed = 5
+// Executes reports whether a git outside of a sandbox would or may execute something in the
+// repository. It executes nothing for objects that a new repository takes from elsewhere.
+func (r *RepositoryReport) Executes() bool {
+	return r.Unclear != "" || slices.ContainsFunc(r.ActsOn, func(what string) bool { return r.Existing || !strings.HasSuffix(what, "/"+workspace.Alternates) })
+}
+
+// String describes it in a sentence.
+func (r *RepositoryReport) String() string {
+	what, git := "git repository", "a git that is run there"
+	if r.Superproject != "" {
+		what, git = "submodule", fmt.Sprintf("the next git status in %q", r.Superproject)
+	}
+	s := fmt.Sprintf("the command made the %s %q", what, r.Path)
+	if r.Existing {
+		s = fmt.Sprintf("the command changed the %s %q", what, r.Path)
+	}
+	if r.Existing && len(r.ActsOn) == 0 {
+		s = fmt.Sprintf("there is %q", r.Path)
+	}
+	if len(r.ActsOn) > 0 {
+		s += fmt.Sprintf(": %s outside of a sandbox would act on %s", git, hostpath.QuoteList(r.ActsOn))
+	}
+	if r.More > 0 {
+		s += fmt.Sprintf(", and %d more", r.More)
+	}
+	if r.Unclear != "" {
+		s += fmt.Sprintf("; %s may act on more than is known: %s", git, r.Unclear)
+	}
+	return s
+}

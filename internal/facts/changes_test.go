@@ -126,6 +126,40 @@ func TestAnotherRepositoryIsTold(t *testing.T) {
 	}
 }
 
+// A report is short, whatever a command has made, and no name forges a line. A clone with another's
+// objects is told of, and runs nothing.
+func TestReportsAreShort(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	top := base + "/super"
+	m := tree{base: base, project: top}.machine(t)
+	out, err := m.resolve(t.Context(), "fast", view.Definition{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runGit(t, top, "clone", "-q", "--shared", top, "clone")
+	runGit(t, top, "init", "-q", "made\nx")
+	config := "[filter \"" + strings.Repeat("n", 100_000) + "\"]\nclean = x\n"
+	for i := range 500 {
+		config += fmt.Sprintf("[alias]\nx%d = !y\n", i)
+	}
+	writeFile(t, top+"/made\nx/.git/config", config)
+	reports := m.Changes(out).Repositories
+	if len(reports) != 2 {
+		t.Fatalf("%+v", reports)
+	}
+	if r := reports[0]; len(r.ActsOn) != 1 || r.Executes() || !strings.HasSuffix(r.String(), `would act on "state `+top+`/clone/.git/objects/info/alternates"`) {
+		t.Errorf("%+v: %v", r, r.Executes())
+	}
+	if r := reports[1]; len(r.ActsOn) != 10 || r.More != 491 || !r.Executes() || strings.Contains(r.String(), "\n") || len(r.String()) > 10_000 {
+		t.Errorf("%+v", r)
+	}
+	writeFile(t, top+"/made\nx/.git/config", "[include]\npath = \"~nobody/"+strings.Repeat("\\n", 10_000)+"\"\n")
+	if r := m.Changes(out).Repositories[1]; r.Unclear == "" || strings.Contains(r.String(), "\n") || len(r.String()) > 10_000 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A link, or a file of jj, in the place of a directory leads a tool to another one.
 func TestLeadsAway(t *testing.T) {
 	t.Parallel()
