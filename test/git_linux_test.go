@@ -150,7 +150,7 @@ func TestGitFull(t *testing.T) {
 	}
 	out, err := g.run(g.path("main"), "sbxhost", "exec", "-sandbox", "full", "-quiet", "-result", g.path("home/result"), "--", "git", "config", "alias.y", "!true")
 	data, _ := os.ReadFile(g.path("home/result"))
-	if want := `"repositories":[{"path":"` + g.path("main") + `","acts_on":["setting alias.y"],"more":0,"unclear":"","superproject":"","existing":true}]`; err != nil ||
+	if want := `"repositories":[{"path":"` + g.path("main") + `","acts_on":["settingalias.y"],"more":0,"unclear":"","superproject":"","existing":true}]`; err != nil ||
 		!strings.Contains(strings.Join(strings.Fields(string(data)), ""), want) {
 		t.Errorf("%v\n%s%s\nwant %s", err, out, data, want)
 	}
