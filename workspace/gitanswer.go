@@ -215,6 +215,7 @@ func (q *question) gather() {
 	for _, p := range tried {
 		q.look(p, 0) // another git may use another system configuration
 	}
+	q.fail(q.git.checkVariables())
 	for _, p := range q.git.files(q.layout) {
 		q.configFile(p)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -99,6 +100,10 @@ func TestObeyed(t *testing.T) {
 			files: map[string]string{"proj/tools/y": "x", "proj/ssh.conf": "x", "proj/conv": "x"},
 			other: []string{"proj/.git/hooks/watch", "proj/ssh.conf", "proj/tools/y", "home/cred", "proj/conv", "proj/attrs", "home/template", "proj/tools/lint", "proj/recent", "proj/ext/clean"},
 			not:   []string{"proj/origin/main", "proj/proj/x"}},
+		{name: "programs in odd places", config: []string{"gpg.program", "BASE/proj/my place/sign", "core.editor", "BASE/proj/a,b/{v}=1/edit -n",
+			"core.fsmonitor", "$(git rev-parse --show-toplevel)/tools/watch", "core.pager", "$HOME\"/my page\"", "alias.x", "!`pwd`/tools/x $PWD/tools/y"},
+			files: map[string]string{"proj/my place/sign": "x", "proj/a,b/{v}=1/edit": "x", "proj/tools/watch": "x", "proj/tools/x": "x", "proj/tools/y": "x"},
+			other: []string{"proj/my place/sign", "proj/a,b/{v}=1/edit", "proj/tools/watch", "home/my page", "proj/tools/x", "proj/tools/y"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -134,6 +139,37 @@ func TestObeyed(t *testing.T) {
 				t.Errorf("then %+v", again)
 			}
 		})
+	}
+}
+
+// A relative path in a variable is another file in each directory.
+func TestRelativeVariables(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	for _, name := range []string{"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "XDG_CONFIG_HOME"} {
+		base := tempDir(t)
+		git(t, base, "init", "-q", "proj")
+		_, ask := obeyed(t, base, map[string]string{name: "cfg"})
+		if got := ask(); got.Failed == nil || !got.Unlisted || !strings.Contains(got.Failed.Error(), name) {
+			t.Errorf("%s: %v, %v", name, got.Failed, got.Unlisted)
+		}
+	}
+}
+
+// Another user's home is where the account says.
+func TestHomeOfAnother(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	account, err := user.LookupId("0")
+	if err != nil {
+		t.Skip("root has no account here")
+	}
+	base := tempDir(t)
+	git(t, base, "init", "-q", "proj")
+	git(t, base+"/proj", "config", "core.hooksPath", "~"+account.Username+"/none/hooks")
+	_, ask := obeyed(t, base, nil)
+	if got := ask(); got.Failed != nil || !got.has(controlHooks, account.HomeDir+"/none/hooks") {
+		t.Errorf("%v, %v", got.Files, got.Failed)
 	}
 }
 
@@ -433,21 +469,23 @@ func TestCommandWords(t *testing.T) {
 	t.Parallel()
 	for command, want := range map[string][]string{
 		"less":                        {""},
-		"/usr/bin/less -R":            {"/usr/bin/less"},
-		"X=1 ./conv a/b":              {"", "./conv", "a/b"},
-		"'/my place/tool' x":          {"/my place/tool", "/my", "place/tool"},
-		`/my\ place/tool x`:           {"/my place/tool"},
-		`sh -c "cd x; ./run y"`:       {"", "cd x; ./run y", "./run"},
-		"!f() { tools/x \"$@\"; }; f": {"", "tools/x"},
-		"":                            nil,
-		`a "b/c`:                      {"", "b/c"},
-		`"/Bob's place/tool" x`:       {"/Bob's place/tool", "/Bob", "place/tool"},
-		`/Bob\'s\ place/tool`:         {"/Bob's place/tool"},
-		`'/Bob'\''s/tool'`:            {"/Bob's/tool", "/Bob", "s/tool"},
-		`'/a\b/"tool"'`:               {`/a\b/"tool"`, `/a\b/`},
-		`"/a\\b/\$x/tool"`:            {`/a\b/$x/tool`, `/a\b/`, "x/tool"},
-		`$HOME/tool ${HOME}/conf`:     {"~/tool", "~/conf"},
-		`"$HOME"/tool "${HOME}/a b"`:  {"~/tool", "~/a b", "~/a"},
+		"/usr/bin/less -R":            {"/usr/bin/less", "/usr/bin/less -R"},
+		"X=1 ./conv a/b":              {"", "./conv", "a/b", "X=1 ./conv a/b"},
+		"'/my place/tool' x":          {"/my place/tool", "/my", "place/tool", "'/my place/tool' x"},
+		`/my\ place/tool x`:           {"/my place/tool", `/my\ place/tool x`},
+		"/my place/tool":              {"/my", "place/tool", "/my place/tool"},
+		"/a,b/{c}/v=1/tool x":         {"/a,b/{c}/v=1/tool", "/a", "b/", "/v", "1/tool", "/a,b/{c}/v=1/tool x"},
+		`sh -c "cd x; ./run y"`:       {"", "cd x; ./run y", "./run", `sh -c "cd x; ./run y"`},
+		"!f() { tools/x \"$@\"; }; f": {"", "tools/x", `f() { tools/x "$@"; }; f`},
+		"":                            {""},
+		`a "b/c`:                      {"", "b/c", `a "b/c`},
+		`"/Bob's place/tool" x`:       {"/Bob's place/tool", "/Bob", "place/tool", `"/Bob's place/tool" x`},
+		`/Bob\'s\ place/tool`:         {"/Bob's place/tool", `/Bob\'s\ place/tool`},
+		`'/a\b/"tool"'`:               {`/a\b/"tool"`, `/a\b/`, `'/a\b/"tool"'`},
+		`"/a\\b/\$x/tool"`:            {`/a\b/$x/tool`, `/a\b/`, "x/tool", `"/a\\b/\$x/tool"`},
+		`$HOME/tool ${HOME}/conf`:     {"~/tool", "~/conf", "~/tool ~/conf"},
+		`"$HOME"/tool $HOME"/a b"`:    {"~/tool", "~/a b", "~/a", `~/tool "~/a b"`},
+		"$(git top)/tools/x":          {"", "/tools/x", "$(git top)/tools/x"},
 	} {
 		if got := commandWords("core.pager", command); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", command, got, want)

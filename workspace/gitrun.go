@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -220,13 +221,19 @@ func parseSettings(data []byte, fields int) (list []setting, err error) {
 	return list, nil
 }
 
-// path expands a path as git does, but no home of another user and no directory of git's own.
+// path expands a path as git does, but no directory of git's own.
 func (g *gitRunner) path(v string) (string, error) {
 	v = strings.TrimPrefix(v, ":(optional)")
 	switch {
 	case (v == "~" || strings.HasPrefix(v, "~/")) && g.home != "":
 		return g.home + v[1:], nil
-	case strings.HasPrefix(v, "~"), strings.HasPrefix(v, "%(prefix)/"):
+	case strings.HasPrefix(v, "~"):
+		name, rest, _ := strings.Cut(v[1:], "/")
+		if account, err := user.Lookup(name); err == nil {
+			return account.HomeDir + "/" + rest, nil
+		}
+		fallthrough
+	case strings.HasPrefix(v, "%(prefix)/"):
 		return "", fmt.Errorf("git: %.300q leads to a home, or to git's own directory, that is not known; write it as an absolute path: %w", v, ErrGitLayout)
 	}
 	return v, nil
@@ -255,6 +262,17 @@ func (g *gitRunner) files(l GitLayout) (list []string) {
 	}
 	list = append(list, l.configurations()...)
 	return slices.DeleteFunc(list, func(p string) bool { return !filepath.IsAbs(p) })
+}
+
+// checkVariables refuses variables with which git reads another configuration in each directory, perhaps
+// one of a command.
+func (g *gitRunner) checkVariables() error {
+	for _, name := range [...]string{"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "XDG_CONFIG_HOME"} {
+		if v, _ := g.lookup(name); v != "" && !filepath.IsAbs(v) {
+			return fmt.Errorf("git: %s is %.300q: write an absolute path: %w", name, v, ErrGitLayout)
+		}
+	}
+	return nil
 }
 
 // xdg is a file of git's in the user's directory for configuration, or "".

@@ -58,6 +58,9 @@ func (q *question) unlisted() bool {
 	if err := q.controls.Failed; !q.controls.repeatable() && !errors.Is(err, errNoGit) && !errors.Is(err, fs.ErrPermission) {
 		return true // a lack of time or processes
 	}
+	if q.git.checkVariables() != nil {
+		return true
+	}
 	for _, v := range q.git.env {
 		name, key, _ := strings.Cut(v, "=")
 		if strings.HasPrefix(name, "GIT_CONFIG_KEY_") && mayFind(key) {
@@ -171,16 +174,28 @@ func (q *question) command(s setting) {
 			q.fail(fmt.Errorf("git: more than %d paths are in settings with commands: %w", maxWords, ErrGitLayout))
 			return
 		}
-		if word == "" || len(word) >= unix.PathMax || strings.Contains(word, "://") || word[0] == '~' && word[1] != '/' {
+		if word == "" || len(word) >= unix.PathMax || strings.Contains(word, "://") {
 			continue
 		}
+		if _, err := q.git.path(word); err != nil && word[0] == '~' {
+			continue // a shell leaves it as it is
+		}
+		// A command could still create a missing program; of the other words only some are files.
 		for _, p := range q.pathsFrom(word, q.bases...) {
-			// A command could still create a missing program; of the other words only some are
-			// files.
-			if s := q.look(p, 0); s.regular() || s.symlink() || i == 0 && s.absent() {
-				q.add(p, controlProgram, true)
+			q.addProgram(p, i == 0)
+		}
+		if strings.ContainsAny(s.value, "$`") { // it may be the end of a path, as of $(git rev-parse --show-toplevel)/tool
+			for _, p := range q.pathsFrom("./"+word, q.bases...) {
+				q.addProgram(p, false)
 			}
 		}
+	}
+}
+
+// addProgram adds a file, if it is there or missing counts too.
+func (q *question) addProgram(p string, missing bool) {
+	if s := q.look(p, 0); s.regular() || s.symlink() || missing && s.absent() {
+		q.add(p, controlProgram, true)
 	}
 }
 
@@ -282,19 +297,26 @@ var keyUses = map[use][]string{
 	},
 }
 
-// inHome spells paths of the home directory as git does.
-var inHome = strings.NewReplacer("$HOME/", "~/", "${HOME}/", "~/", `"$HOME"/`, "~/", `"${HOME}"/`, "~/")
+// expanded spells paths of the home directory, and of the one in which git runs a command, as git does.
+var expanded = strings.NewReplacer("$HOME/", "~/", "${HOME}/", "~/", `"$HOME"/`, "~/", `"${HOME}"/`, "~/", `$HOME"/`, `"~/`, `${HOME}"/`, `"~/`,
+	"$PWD/", "./", "${PWD}/", "./", `"$PWD"/`, "./", `"${PWD}"/`, "./")
 
-// commandWords are the words of a command that can contain a path, split as a shell might. The
-// first is the program, or "".
-func commandWords(key, value string) []string {
+const (
+	shellSeparators = " \t\r\n\x00`;|&<>()"
+	allSeparators   = shellSeparators + "{}=,$" // words also end here in lists, assignments and expansions
+)
+
+// commandWords are the words of a command that can contain a path: as a shell splits it, with the
+// program, or "", first; as a shell may split it further; and all of it, because git executes some
+// without a shell. A wrong one is no file.
+func commandWords(key, value string) (words []string) {
 	command, shell := strings.CutPrefix(strings.TrimSpace(value), "!")
 	if strings.HasPrefix(key, "alias.") && !shell {
 		return nil // a subcommand of git
 	}
-	var words []string
-	for i, word := range split(inHome.Replace(command)) {
-		if strings.ContainsRune(word, '/') {
+	command = expanded.Replace(command)
+	for i, word := range slices.Concat(split(command, shellSeparators), split(command, allSeparators), []string{command}) {
+		if strings.ContainsRune(word, '/') && !slices.Contains(words, word) {
 			words = append(words, word)
 		} else if i == 0 {
 			words = append(words, "")
@@ -305,8 +327,7 @@ func commandWords(key, value string) []string {
 
 // split splits a command as a shell might. Quoted text is one word, and also the words in it,
 // because it may be a script.
-func split(command string) (words []string) {
-	const separators = " \t\r\n\x00`;|&<>(){}=,$"
+func split(command, separators string) (words []string) {
 	var word, quoted []byte
 	var quote byte
 	end := func() {
@@ -334,10 +355,5 @@ func split(command string) (words []string) {
 	}
 	end()
 	inner := func(r rune) bool { return r == '\'' || r == '"' || strings.ContainsRune(separators, r) }
-	for _, w := range strings.FieldsFunc(string(quoted), inner) {
-		if !slices.Contains(words, w) {
-			words = append(words, w)
-		}
-	}
-	return words
+	return append(words, strings.FieldsFunc(string(quoted), inner)...)
 }
