@@ -29,20 +29,14 @@ func (f *lookup) boundSockets(dirs []string, host bool) (files []string, all boo
 	if err != nil {
 		return nil, false
 	}
-	table, err := mounts()
+	table, err := f.mounts()
 	if err != nil {
 		return nil, false
 	}
 	// The file systems that show in the directories, and where.
 	var seen []mount
 	for _, dir := range dirs {
-		on := mountOf(table, dir)
-		seen = append(seen, mount{on.dev, on.in(dir), dir})
-		for _, m := range table {
-			if m.at != dir && paths.Inside(dir, m.at) {
-				seen = append(seen, m)
-			}
-		}
+		seen = append(seen, mountsIn(table, dir)...)
 	}
 	files, all = []string{}, true
 	for _, s := range list {

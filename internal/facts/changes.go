@@ -228,7 +228,7 @@ func (out *Resolved) reportable(found *scan.Result, submodules map[string]submod
 		}
 	}
 	repositories = slices.DeleteFunc(repositories, func(p string) bool {
-		dir, err := os.OpenFile(filepath.Join(p, ".git"), os.O_RDONLY|unix.O_DIRECTORY, 0)
+		dir, err := os.OpenFile(filepath.Join(p, ".git"), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 		if errors.Is(err, fs.ErrNotExist) { // with a .git, it is a work tree, whatever else it contains
 			return workspace.OfWorktree(p)
 		}
@@ -392,6 +392,7 @@ func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, 
 		maps.Copy(before.Pending, r.Pending)
 		before.Odd = append(before.Odd, r.Odd...)
 	}
+	wasOdd := oneOf(before.Odd)
 	slices.SortStableFunc(list, func(a, b string) int { // first those in which git acts though nobody goes there
 		return strings.Compare(now.Submodules[b].From, now.Submodules[a].From)
 	})
@@ -414,7 +415,7 @@ func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, 
 				is = look.at(out, p)
 			}
 			change = is.Pending.Since(before.Pending, look.left)
-			change.Unclear = slices.DeleteFunc(slices.Concat(change.Unclear, is.Odd), oneOf(before.Odd))
+			change.Unclear = slices.DeleteFunc(slices.Concat(change.Unclear, is.Odd), wasOdd)
 			if existing && report.Existing && was.Taken != is.Taken {
 				change.Unclear = append(change.Unclear, fmt.Sprintf("git: git now uses another repository there: %s, and before %s", is.Taken, was.Taken))
 			}

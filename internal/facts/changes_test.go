@@ -68,6 +68,25 @@ func TestManyInstructions(t *testing.T) {
 	}
 }
 
+// So does the cost of repositories that are not understood. A command makes each by one small file.
+func TestManyOddRepositories(t *testing.T) {
+	t.Parallel()
+	const many = 100000
+	odd := map[string]repository{}
+	var list []string
+	for i := range many {
+		p := fmt.Sprintf("/none/such/project/r%06d", i)
+		list, odd[p] = append(list, p), repository{Odd: []string{p + " is not understood"}}
+	}
+	m := OnlyCaller(Caller{})
+	out := &Resolved{View: new(view.View), baseline: baseline{Repositories: odd}}
+	began := time.Now()
+	reports, more := m.repositoryReports(out, newLookup(t.Context(), m, nil), &baseline{Repositories: odd}, list, nil)
+	if took := time.Since(began); len(reports)+len(more) > 0 || took > time.Minute { // less than a second; quadratic, it takes many minutes
+		t.Errorf("%d reports, after %v", len(reports), took)
+	}
+}
+
 // What nobody changes is looked at as often after a command as before, so that the bound of all looks
 // ends both at the same place.
 func TestLargeInstructionsAreTheSame(t *testing.T) {

@@ -45,7 +45,7 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 	for _, p := range o.Programs {
 		add(view.OwnProgram, p, program)
 	}
-	programs := []string{"sbxhost-init"}
+	programs := []string{"sbxhost-init", "sbx", "sbxhost-mcp", "nomad-driver-sbxhost"}
 	for _, name := range o.Engines {
 		programs = append(programs, "sbxhost-engine-"+name)
 	}
@@ -72,8 +72,11 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 		add(view.OwnPlace, owner.Home, "the sandboxes of the workspace's owner", ".config/sbxhost", ".local/state/sbxhost")
 	}
 	path, _ := caller.LookupEnv("PATH")
-	for _, dir := range filepath.SplitList(path) {
-		add(view.OwnCommand, dir, "a program that runs outside of sandboxes", programsRun()...)
+	for _, entry := range filepath.SplitList(path) {
+		if !filepath.IsAbs(entry) {
+			entry = filepath.Join(dir, entry)
+		}
+		add(view.OwnCommand, entry, "a program that runs outside of sandboxes", programsRun()...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Sources)) {
 		add(view.OwnEngine, o.Sources[name], fmt.Sprintf("engine %q", name))
@@ -92,7 +95,7 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 // programsRun are the programs that sbxhost finds in PATH, and its own name: a command could put
 // another one there for the next time.
 func programsRun() []string {
-	names := []string{"git", "gh", "less", "sbxhost"}
+	names := []string{"git", "gh", "less", "sbxhost", "sbx", "sbxhost-mcp"}
 	if exe, err := os.Executable(); err == nil && !slices.Contains(names, filepath.Base(exe)) {
 		names = append(names, filepath.Base(exe))
 	}

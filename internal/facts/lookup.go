@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
@@ -32,6 +33,7 @@ type lookup struct {
 	workTrees map[string]workspace.WorkTrees
 	links     map[string]view.Links
 	gitLinks  map[string][]string // by common directory: worktrees share one
+	mounts    func() ([]mount, error)
 }
 
 type layout struct {
@@ -41,7 +43,7 @@ type layout struct {
 
 func newLookup(ctx context.Context, m *Machine, writable []string) *lookup {
 	return &lookup{ctx: ctx, m: m, writable: writable, left: workspace.NewBudget(), ways: make(map[string]*view.Way, 128), repos: map[string]view.Repository{},
-		layouts: map[string]layout{}, workTrees: map[string]workspace.WorkTrees{}, links: map[string]view.Links{}, gitLinks: map[string][]string{}}
+		layouts: map[string]layout{}, workTrees: map[string]workspace.WorkTrees{}, links: map[string]view.Links{}, gitLinks: map[string][]string{}, mounts: sync.OnceValues(mounts)}
 }
 
 // once is what is known of a path, or what find finds.

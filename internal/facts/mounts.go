@@ -14,6 +14,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/view"
 )
 
 // A mount shows a part of a file system.
@@ -52,10 +53,10 @@ func unescaped(field string) string {
 	return field
 }
 
-// mountOf returns the mount of a path without symlinks.
+// mountOf returns the mount of a path without symlinks: the last one, because it covers the others.
 func mountOf(list []mount, p string) (of mount) {
 	for _, m := range list {
-		if paths.Inside(m.at, p) && len(m.at) >= len(of.at) {
+		if paths.Inside(m.at, p) {
 			of = m
 		}
 	}
@@ -65,24 +66,57 @@ func mountOf(list []mount, p string) (of mount) {
 // in is the path in the file system of a path on the mount.
 func (m mount) in(p string) string { return filepath.Join(m.root, strings.TrimPrefix(p, m.at)) }
 
-// shownIn returns the one of some directories in which a path, without symlinks, shows too, by another
-// mount of the same file system; "" if there is none.
-func shownIn(table []mount, dirs []string, p string) string {
-	on := mountOf(table, p)
-	at := on.in(p)
-	for _, dir := range dirs {
-		around := mountOf(table, dir)
-		shown := []mount{{around.dev, around.in(dir), dir}}
-		for _, m := range table {
-			if m.at != dir && paths.Inside(dir, m.at) {
-				shown = append(shown, m)
-			}
+// mountsIn are what shows in a directory without symlinks: a part of its own mount, and those beneath.
+func mountsIn(table []mount, dir string) []mount {
+	on := mountOf(table, dir)
+	list := []mount{{on.dev, on.in(dir), dir}}
+	for _, m := range table {
+		if m.at != dir && paths.Inside(dir, m.at) {
+			list = append(list, m)
 		}
-		if slices.ContainsFunc(shown, func(m mount) bool { return on.at != "" && m.dev == on.dev && paths.Inside(m.root, at) }) {
-			return dir
+	}
+	return list
+}
+
+// alsoAt returns where in a directory a path without symlinks shows too, by another mount of the same
+// file system; "" if nowhere.
+func alsoAt(table []mount, dir, p string) string {
+	on := mountOf(table, p)
+	if on.at == "" {
+		return ""
+	}
+	for _, m := range mountsIn(table, dir) {
+		if at := paths.Move(on.in(p), m.root, m.at); m.dev == on.dev && paths.Inside(m.root, on.in(p)) && at != p {
+			return at
 		}
 	}
 	return ""
+}
+
+// mountedAgain returns paths of the host's own, and where they show in what commands write by another
+// mount; and the mounts there that show the same once more, where nothing is protected.
+func (f *lookup) mountedAgain(own []view.HostPath) []view.HostPath {
+	table, _ := f.mounts() // none on a system without /proc
+	all := slices.Clip(own)
+	for _, dir := range f.writable {
+		for _, o := range own {
+			way := f.Follow(o.Path)
+			if at := alsoAt(table, dir, way.End); way.Err == nil && at != "" {
+				o.Path = at
+				all = append(all, o)
+			}
+		}
+		for _, m := range mountsIn(table, dir)[1:] {
+			same := func(src string) bool {
+				on := mountOf(table, src)
+				return on.dev == m.dev && !paths.Inside(m.at, src) && (paths.Inside(m.root, on.in(src)) || paths.Inside(on.in(src), m.root))
+			}
+			if slices.ContainsFunc(f.writable, same) {
+				all = append(all, view.HostPath{Path: m.at, Description: "another mount of what commands write", Kind: view.OwnMount})
+			}
+		}
+	}
+	return all
 }
 
 // mountsBeneath names the mounts beneath the workspace: an overlay shows what is under them.

@@ -2,36 +2,63 @@
 
 package facts
 
-import "testing"
+import (
+	"context"
+	"reflect"
+	"testing"
 
-func TestShownIn(t *testing.T) {
+	"github.com/sbxhost/sbxhost/internal/view"
+)
+
+// table has a covered mount at /home/u/hidden/deep: the one above it was mounted later.
+var table = []mount{
+	{1, "/", "/"},
+	{2, "/users", "/home"},
+	{2, "/users/u/project", "/alias"},
+	{2, "/users/u/project/bin", "/programs"},
+	{2, "/tools", "/opt/tools"},
+	{2, "/tools", "/home/u/project/tools"},
+	{3, "/users/u/project", "/other"},
+	{4, "/", "/covered/deep"},
+	{2, "/users/u/project/bin", "/covered"},
+	{2, "/users/u/project", "/home/u/project/chroot/src"},
+}
+
+func TestAlsoAt(t *testing.T) {
 	t.Parallel()
-	table := []mount{
-		{1, "/", "/"},
-		{2, "/users", "/home"},
-		{2, "/users/u/project", "/alias"},
-		{2, "/users/u/project/bin", "/programs"},
-		{2, "/tools", "/opt/tools"},
-		{2, "/tools", "/home/u/project/tools"},
-		{3, "/users/u/project", "/other"},
-	}
 	for p, want := range map[string]string{
-		"/home/u/project/bin/git":   "/home/u/project",
-		"/alias/bin/git":            "/home/u/project",
-		"/programs/git":             "/home/u/project",
-		"/opt/tools/git":            "/home/u/project", // by a mount in the directory
-		"/home/u/git":               "",
-		"/home/u/project2/git":      "",
-		"/other/bin/git":            "", // another file system
-		"/users/u/project/bin/git":  "",
-		"/usr/bin/git":              "",
-		"/home/u/another/tools/git": "",
+		"/home/u/project/bin/git":            "/home/u/project/chroot/src/bin/git",
+		"/home/u/project/chroot/src/bin/git": "/home/u/project/bin/git",
+		"/alias/bin/git":                     "/home/u/project/bin/git",
+		"/programs/git":                      "/home/u/project/bin/git",
+		"/covered/deep/git":                  "/home/u/project/bin/deep/git",
+		"/opt/tools/git":                     "/home/u/project/tools/git", // by a mount in the directory
+		"/home/u/git":                        "",
+		"/home/u/project2/git":               "",
+		"/other/bin/git":                     "", // another file system
+		"/users/u/project/bin/git":           "",
+		"/usr/bin/git":                       "",
+		"/home/u/another/tools/git":          "",
 	} {
-		if dir := shownIn(table, []string{"/srv", "/home/u/project"}, p); dir != want {
-			t.Errorf("%s shows in %q, not %q", p, dir, want)
+		if at := alsoAt(table, "/home/u/project", p); at != want {
+			t.Errorf("%s shows at %q, not %q", p, at, want)
 		}
 	}
-	if dir := shownIn(nil, []string{"/home"}, "/home/git"); dir != "" {
-		t.Errorf("without a table: %q", dir)
+	if at := alsoAt(nil, "/home", "/home/git"); at != "" {
+		t.Errorf("without a table: %q", at)
+	}
+}
+
+// What the host obeys is protected where another mount shows it to commands, and a second mount of what
+// they write is read-only.
+func TestMountedAgain(t *testing.T) {
+	t.Parallel()
+	look := newLookup(context.Background(), OnlyCaller(Caller{}), []string{"/home/u/project", "/nowhere"})
+	look.mounts = func() ([]mount, error) { return table, nil }
+	own := []view.HostPath{{Path: "/alias/conf", Kind: view.OwnConfig, Description: "x"}, {Path: "/opt/other", Kind: view.OwnPlace, Names: []string{"sbx"}}}
+	want := append(own, view.HostPath{Path: "/home/u/project/conf", Kind: view.OwnConfig, Description: "x"},
+		view.HostPath{Path: "/home/u/project/chroot/src", Kind: view.OwnMount, Description: "another mount of what commands write"})
+	if got := look.mountedAgain(own); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 }

@@ -121,6 +121,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved, onDemand bo
 	}
 	out.writable = out.WritableSources()
 	look.writable = out.writable
+	in.HostPaths = look.mountedAgain(in.HostPaths)
 	out.ShowGit()
 	if !in.Unisolated {
 		m.prepare(out.View, in, look)

@@ -47,15 +47,17 @@ func (w *Writable) First(list []string) (p, dir string) {
 		if table == nil {
 			table, _ = mounts() // none on a system without /proc
 		}
-		if dir := shownIn(table, w.dirs(), p); dir != "" {
-			return p, "a mount of what commands write (" + hostpath.Quote(dir) + ")"
+		for _, dir := range w.dirs() {
+			if at := alsoAt(table, dir, p); at != "" {
+				return p, "a mount of what commands write (" + hostpath.Quote(at) + ")"
+			}
 		}
 	}
 	return "", ""
 }
 
-// systemPrograms are directories that nobody mounts a second time for commands. To read the table of
-// mounts for each program of the system would cost every command some of its time.
+// systemPrograms are directories whose other mounts nobody looks for: a command that can write to such a
+// mount can write all of the system. To read the table of mounts would cost every command some of its time.
 var systemPrograms = []string{"/usr/bin", "/usr/sbin", "/bin", "/sbin"}
 
 // dirs are all writable directories.

@@ -115,8 +115,8 @@ func vouch(path string, written func(path string) (where string)) (resolved stri
 }
 
 // packaged are the program directories of package managers: some managers give one program several
-// names, or join equal files.
-var packaged = []string{"/usr", "/bin", "/sbin", "/nix/store", "/gnu/store"}
+// names, or join equal files. /usr/local is its user's.
+var packaged = []string{"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/usr/libexec", "/bin", "/sbin", "/nix/store", "/gnu/store"}
 
 // linked reports whether a program of the user has several names. A user's own package manager
 // makes hard links from one store into environments, and these may be in a workspace.

@@ -88,3 +88,21 @@ func TestInterpreter(t *testing.T) {
 		t.Errorf("a symlink: %q", words)
 	}
 }
+
+// Only in a package manager's directories several names are no reason to refuse a program.
+func TestLinkedOutsideOfPackages(t *testing.T) {
+	t.Parallel()
+	dir := place(t, "a")
+	if err := os.Link(dir+"/a", dir+"/b"); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(dir + "/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{"/usr/bin/git": false, "/usr/local/bin/git": true, "/nix/store/x/bin/git": false, "/home/u/bin/git": true} {
+		if got := linked(path, info); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+}

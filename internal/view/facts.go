@@ -158,6 +158,7 @@ const (
 	OwnPlace                  // the host would run, or obey, files with these names
 	OwnCommand                // also OwnPlace, but only in bind_paths
 	OwnEngine                 // an engine that is not installed with the host
+	OwnMount                  // a second mount of what commands write: nothing in it is protected by its path
 	OwnState                  // state of the host: hidden
 )
 

@@ -27,7 +27,7 @@ func (v *View) hostProtections() (list []protection) {
 			if p.path = o.Path; v.writer(o.Path) == nil || way.Kind == Absent {
 				continue
 			}
-		case OwnEngine, OwnState:
+		case OwnEngine, OwnState, OwnMount:
 			// It is not enough that the host starts no engine from a workspace: in the next run,
 			// this directory may not be in a workspace.
 			if !inPart || o.Kind == OwnState && way.End == "/" {
