@@ -33,11 +33,9 @@
 //
 // # Sessions
 //
-// This engine is simple: one list of mounts, one command line, the init. If the Spec has a session
-// directory, a directory in it, only for the commands' user, is bound as the home, and goes with
-// the session. Its size cannot be limited: with a required Limits.TempSize each command has its own
-// home in memory, as events and plans report; with best effort they report that the limit is not
-// held. Without a session each command has its own home.
+// This engine is simple: one list of mounts, one command line, the init. It keeps nothing for a
+// session: each command has its own home in memory, as events and plans report, unless the Spec
+// shows a directory there.
 //
 // Only the engine native has overlays: here they are read-only if the Spec permits that, with an
 // event, else refused.

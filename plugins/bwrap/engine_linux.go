@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -24,7 +25,7 @@ func New() shared.Engine {
 		Info:   info,
 		Probe:  e.probe,
 		Open:   e.open,
-		Attach: e.attach,
+		Attach: attach,
 		Init:   true,
 		Filter: nsengine.FilterProgram(false),
 		Trace:  nsengine.TraceProgram,
@@ -54,18 +55,16 @@ func (e *engine) open(_ context.Context, spec *shared.Spec) error {
 }
 
 type opened struct {
-	engine *engine
-	spec   *shared.Spec
-	table  *mountplan.Table
-	held   *mountplan.Held
-	home   home
+	spec  *shared.Spec
+	table *mountplan.Table
+	held  *mountplan.Held
 	// network passes connections between a command's network and the host's; may be nil.
 	network *gated.Network
 	rooted  bool // see [sandboxinit.Confinement]
 }
 
-// attach looks at the host, and makes what lasts for the session.
-func (e *engine) attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
+// attach looks at the host.
+func attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
 	network, err := gated.Read(spec)
 	if err != nil {
 		return nil, err
@@ -78,13 +77,12 @@ func (e *engine) attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attach
 		// bubblewrap mounts devices either writable or unusable, and root's commands own them.
 		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "devices", Message: "a command of root could change the modes of the host's devices", Hint: `use engine = "native"`}
 	}
-	s := &opened{engine: e, spec: spec, held: &mountplan.Held{Reason: `engine "bwrap" has no overlays; use engine "native"`}, network: network, rooted: !filter.NestedUserNamespaces}
+	s := &opened{spec: spec, held: &mountplan.Held{Reason: `engine "bwrap" has no overlays; use engine "native"`}, network: network, rooted: !filter.NestedUserNamespaces}
 	if network != nil {
 		s.held.Nameserver = gate.Nameserver
 	}
-	s.keepHome()
 	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: s.held, Spec: s.spec}
-	drawn, err := s.draw()
+	drawn, err := s.table.Draw()
 	if err != nil {
 		return nil, err
 	}
@@ -94,18 +92,21 @@ func (e *engine) attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attach
 	return &cmdengine.Attachment{
 		Launch:   s.launch,
 		Plan:     s.plan,
-		Events:   func(*shared.Command) []shared.Event { return s.events() },
+		Events:   s.events,
 		Fresh:    nsengine.FreshHome(s.spec, false),
 		Diagnose: s.diagnose,
 	}, nil
 }
 
-// draw makes the plan of a command.
-func (s *opened) draw() (*mountplan.Drawn, error) {
-	if err := s.makePoints(); err != nil {
-		return nil, err
+// events report which parts of the Spec a command does not get.
+func (s *opened) events(*shared.Command) []shared.Event {
+	out := mountplan.Events(s.held, s.spec)
+	own := func(e shared.Entry) bool { return e.Path == s.spec.Home }
+	if s.spec.Session.ID != "" && s.spec.Home != "" && !slices.ContainsFunc(s.spec.Table, own) {
+		out = append(out, shared.Event{Kind: shared.EventDegraded, Message: `the home directory lasts for one command, not for the session: engine "bwrap" keeps none; use engine "native"`,
+			Details: map[string]string{"mechanism": "session", "attribute": "home", "path": s.spec.Home}})
 	}
-	return s.table.Draw()
+	return out
 }
 
 func locateFor(spec *shared.Spec) (string, error) {
@@ -129,7 +130,7 @@ func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, 
 	if err != nil {
 		return nil, err
 	}
-	drawn, err := s.draw()
+	drawn, err := s.table.Draw()
 	if err != nil {
 		return nil, err
 	}

@@ -48,8 +48,8 @@ func TestSessionWithAnyLauncher(t *testing.T) {
 			spec := sessionSpec(t)
 			spec.Options = options
 			spec.Table = []shared.Entry{{Source: lower, Path: "/cache", Access: shared.Overlay, Why: "workspace.caches", Degradable: true}}
-			inside.Expect(t, e, spec, "cat /cache/f; echo home >/home/u/f", "lower")
-			inside.Expect(t, e, spec, "cat /home/u/f; touch /cache/x 2>/dev/null || echo refused; touch /usr/x 2>/dev/null || echo refused", "home\nrefused\nrefused")
+			inside.Expect(t, e, spec, "cat /cache/f; echo home >/home/u/f && cat /home/u/f", "lower\nhome")
+			inside.Expect(t, e, spec, "touch /cache/x 2>/dev/null || echo refused; touch /usr/x 2>/dev/null || echo refused", "refused\nrefused")
 			if b, err := os.ReadFile(lower + "/f"); err != nil || string(b) != "lower\n" {
 				t.Errorf("the host's file: %q, %v", b, err)
 			}

@@ -1,18 +1,14 @@
 package bwrap
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/plugins/internal/inside"
@@ -29,9 +25,6 @@ func sessionSpec(t *testing.T) shared.Spec {
 	return shared.Spec{Home: "/home/u", Session: shared.Session{ID: t.Name(), Dir: dir}}
 }
 
-// homeOf is where the home of a session lies.
-func homeOf(spec shared.Spec) string { return spec.Session.Dir + "/home-" + strconv.Itoa(os.Geteuid()) }
-
 // told gives the messages of the events of one kind.
 func told(out inside.Outcome, kind shared.EventKind) string {
 	var list []string
@@ -43,160 +36,35 @@ func told(out inside.Outcome, kind shared.EventKind) string {
 	return strings.Join(list, "\n")
 }
 
+// The engine keeps no home for a session, and says so, unless the definition has one.
 func TestSessionHome(t *testing.T) {
+	t.Parallel()
 	e := needBwrap(t)
 	spec := sessionSpec(t)
-	old := syscall.Umask(0o277) // no test runs beside this one
-	first := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "cd; stat -c %a /home/u; echo kept >/home/u/f; echo gone >/tmp/f"}, Env: append(slices.Clone(inside.Env), "HOME=/home/u")})
-	syscall.Umask(old)
-	if first.Stdout != "700\n" || len(first.Events) > 0 {
-		t.Errorf("%+v", first)
-	}
-	if info, err := os.Stat(homeOf(spec)); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("%v, %v", info, err)
-	}
-	other := spec
-	other.Network.Mode = shared.NetworkHost
-	inside.Expect(t, e, other, "cat /home/u/f; ls /tmp", "kept")
-	inside.Expect(t, e, shared.Spec{Home: "/home/u"}, "ls -A /home/u", "")
-
-	// A size that is required is held, and the home is then the command's own.
-	const tooMuch = "cat /home/u/f 2>/dev/null; head -c 3000000 /dev/zero 2>/dev/null >/home/u/big && echo fits || echo full; rm /home/u/big"
-	spec.Limits.TempSize = 1 << 20
-	out := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", tooMuch}})
-	if out.Stdout != "full\n" || !strings.Contains(told(out, shared.EventDegraded), "lasts for one command") {
-		t.Errorf("required: %q, %+v", out.Stdout, out.Events)
-	}
-	spec.Limits.BestEffort = true
-	out = inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", tooMuch}})
-	if out.Stdout != "kept\nfits\n" || !strings.Contains(told(out, shared.EventLimit), "temp_size is not held for the session's home") {
-		t.Errorf("best effort: %q, %+v", out.Stdout, out.Events)
-	}
-	// What the definition puts there is neither.
-	spec.Table = []shared.Entry{{Path: "/home/u", Access: shared.Private, Why: "tmpfs[0]"}}
-	if out := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", tooMuch}}); out.Stdout != "full\n" || told(out, shared.EventDegraded) != "" {
-		t.Errorf("of its own: %q, %+v", out.Stdout, out.Events)
-	}
-}
-
-// What somebody else could have put in the place of a session's home is not shown.
-func TestSessionHomeOfSomebodyElse(t *testing.T) {
-	t.Parallel()
-	e := needBwrap(t)
-	outside := inside.Workspace(t)
-	inside.Write(t, outside+"/f", "outside")
-	for name, prepare := range map[string]func(shared.Spec) error{
-		"a link":          func(s shared.Spec) error { return os.Symlink(outside, homeOf(s)) },
-		"a file":          func(s shared.Spec) error { return os.WriteFile(homeOf(s), nil, 0o600) },
-		"an open session": func(s shared.Spec) error { return os.Chmod(s.Session.Dir, 0o777) },
-		"a link on its way": func(s shared.Spec) error {
-			return errors.Join(os.Rename(s.Session.Dir, s.Session.Dir+".real"), os.Symlink(s.Session.Dir+".real", s.Session.Dir))
-		},
-		"another user's": func(s shared.Spec) error {
-			if os.Geteuid() != 0 {
-				return os.Symlink(outside, homeOf(s)) // nobody else's can be made
-			}
-			return errors.Join(os.Mkdir(homeOf(s), 0o777), os.Chown(homeOf(s), 23456, 23456))
-		},
-	} {
-		spec := sessionSpec(t)
-		if err := prepare(spec); err != nil {
-			t.Fatal(err)
-		}
-		out := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "ls -A /home/u; echo x >/home/u/x && echo own"}})
-		if out.Stdout != "own\n" || !strings.Contains(told(out, shared.EventDegraded), "the home directory lasts for one command") {
-			t.Errorf("%s: %q, %+v", name, out.Stdout, out.Events)
+	const lasts = "the home directory lasts for one command"
+	for _, script := range []string{"stat -c %a /home/u; echo gone >/home/u/f", "stat -c %a /home/u; cat /home/u/f 2>/dev/null; true"} {
+		out := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", script}})
+		if out.Stdout != "700\n" || !strings.Contains(told(out, shared.EventDegraded), lasts) {
+			t.Errorf("%q: %q, %+v", script, out.Stdout, out.Events)
 		}
 	}
-	if left, err := os.ReadDir(outside); err != nil || len(left) != 1 {
-		t.Errorf("made where a link leads: %v, %v", left, err)
+	if left, err := os.ReadDir(spec.Session.Dir); err != nil || len(left) > 0 {
+		t.Errorf("left in the session's directory: %v, %v", left, err)
 	}
-}
-
-// What lies in a session's home is mounted there for every command, whatever others
-// have done to the places.
-func TestEntriesInSessionHome(t *testing.T) {
-	t.Parallel()
-	e := needBwrap(t)
-	dir, outside := inside.Workspace(t), inside.Workspace(t)
-	inside.Write(t, dir+"/f", "f")
-	inside.Write(t, dir+"/d/x", "x")
-	bare := sessionSpec(t)
-	spec := bare
-	spec.Table = []shared.Entry{
-		{Source: dir + "/f", Path: "/home/u/.gitconfig", Access: shared.ReadOnly, Why: "bind_paths[0]"},
-		{Source: dir + "/d", Path: "/home/u/.cache/deep/d", Access: shared.ReadOnly, Why: "bind_paths[1]"},
-		{Path: "/home/u/shut", Access: shared.Hidden, Missing: shared.MissingIgnore, Why: "deny_paths[0]"},
-		{Source: dir + "/d", Path: "/home/u/shut/in/d", Access: shared.ReadOnly, Why: "bind_paths[2]"},
-	}
-	const look = "cd /home/u; cat .gitconfig .cache/deep/d/x shut/in/d/x; ls shut; mv .cache away 2>/dev/null && echo moved; rm .gitconfig 2>/dev/null && echo removed; touch .cache/new || echo refused"
-	const want = "fxxin"
-	inside.Expect(t, e, spec, look, want)
-	inside.Expect(t, e, bare, "cd /home/u; rm -r .cache .gitconfig shut; mkdir shut; echo secret >shut/key", "")
-	inside.Expect(t, e, spec, look+"; cat shut/key 2>/dev/null; true", want)
-	var all sync.WaitGroup
-	inside.Expect(t, e, bare, "cd /home/u; rm -r .cache .gitconfig shut", "")
-	for range 12 {
-		all.Go(func() { inside.Expect(t, e, spec, look, want) })
-	}
-	all.Wait()
-	// The link of a command that has no such entry.
-	inside.Expect(t, e, bare, "cd /home/u; rm -r .cache; ln -s "+outside+" .cache", "")
-	_, err := inside.TryRun(t, e, spec, shared.Command{Args: []string{"/bin/true"}})
-	if !errors.Is(err, shared.ErrInvalidSpec) || !strings.HasPrefix(err.Error(), "bind_paths[1]: ") {
-		t.Errorf("through a link: %v", err)
-	}
-	if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
-		t.Errorf("made where a link leads: %v, %v", left, err)
-	}
-}
-
-// A home that is swapped before a launcher mounts it is the one that was opened.
-func TestSessionHomeIsSwapped(t *testing.T) {
-	t.Parallel()
-	needBwrap(t)
-	for name, swap := range map[string]string{"": "", "a link": "ln -s /usr $0", "a directory": "mkdir $0"} {
-		spec := sessionSpec(t)
-		if swap != "" {
-			swap = "mv " + homeOf(spec) + " " + homeOf(spec) + ".real && " + strings.ReplaceAll(swap, "$0", homeOf(spec))
-		}
-		spec.Options = json.RawMessage(fmt.Sprintf(`{"path": %q}`, swapsFirst(t, false, swap)))
-		out, err := inside.TryRun(t, New(), spec, shared.Command{Args: []string{"/bin/sh", "-c", "echo x >/home/u/f; ls /home/u"}})
-		if err != nil || out.Stdout != "f\n" {
-			t.Errorf("%q: %q, %v", name, out.Stdout, err)
+	kept := inside.Workspace(t)
+	for _, own := range []shared.Entry{{Path: "/home/u", Access: shared.Private, Why: "tmpfs[0]"}, {Path: "/home/u", Source: kept, Access: shared.ReadWrite, Why: "home"}} {
+		spec.Table = []shared.Entry{own}
+		if out := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/sh", "-c", "echo x >/home/u/f"}}); told(out, shared.EventDegraded) != "" {
+			t.Errorf("%s: %+v", own.Why, out.Events)
 		}
 	}
-}
-
-// Root's session in which commands run as somebody else.
-func TestSessionHomeOfAnotherUser(t *testing.T) {
-	t.Parallel()
-	e := needBwrap(t)
-	if os.Geteuid() != 0 {
-		t.Skip("only root has somebody else to run commands as")
+	spec.Session.ID, spec.Table = "", nil
+	if out := inside.Run(t, e, spec, shared.Command{Args: []string{"/bin/true"}}); told(out, shared.EventDegraded) != "" {
+		t.Errorf("of one command alone: %+v", out.Events)
 	}
-	spec := sessionSpec(t)
-	spec.User = &shared.User{UID: 23456, GID: 34567}
-	for d := spec.Session.Dir; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o711); err != nil { // as the host's are
-			t.Fatal(err)
-		}
+	if b, err := os.ReadFile(kept + "/f"); err != nil || string(b) != "x\n" {
+		t.Errorf("the definition's own home: %q, %v", b, err)
 	}
-	dir := inside.Workspace(t)
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	inside.Write(t, dir+"/f", "f")
-	spec.Table = []shared.Entry{{Source: dir + "/f", Path: "/home/u/deep/f", Access: shared.ReadOnly, Why: "bind_paths[0]"}}
-	for _, want := range []string{"1", "2"} {
-		inside.Expect(t, e, spec, "cd /home/u; stat -c %a:%u:%g . deep; echo x >>f; wc -l <f", "700:23456:34567\n755:23456:34567\n"+want)
-	}
-	var st syscall.Stat_t
-	if err := syscall.Stat(spec.Session.Dir+"/home-23456", &st); err != nil || st.Uid != 23456 || st.Gid != 34567 || st.Mode&0o777 != 0o700 {
-		t.Errorf("%+v, %v", st, err)
-	}
-	spec.User = nil
-	inside.Expect(t, e, spec, "cat /home/u/f 2>/dev/null || echo mine", "mine")
 }
 
 // There are no overlays: what must be one is refused, what need not is read-only.

@@ -289,7 +289,6 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureHomePrivate, "implements", "keeps it for the next command", "read.76", home(dir(), shared.ReadWrite)},
 		{shared.FeatureHomePrivate, "implements", "makes none", "write.42", opened(func(s *shared.Spec) { s.Home = "" })},
 		{shared.FeatureHomePrivate, "empty", "has a .profile in it", "read.81", home(furnished, shared.ReadWrite)},
-		{shared.FeatureHomePrivate, "its session", "forgets it with each command of a session", "read.83", opened(func(s *shared.Spec) { s.Session = shared.Session{} })},
 		{shared.FeatureTempPrivate, "private", "shows the host's /tmp", "read.13 write.41", shows("/tmp", "/tmp")},
 		{shared.FeatureTempPrivate, "private", "shows the host's /var/tmp", "read.38 write.41", shows("/var/tmp", "/var/tmp")},
 		{shared.FeatureTempPrivate, "private", "shows the host's /dev/shm", "read.39 write.41", roughly(adding("--bind", "/dev/shm", "/dev/shm"))},

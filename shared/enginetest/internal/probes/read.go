@@ -169,8 +169,6 @@ func readProbes() []Probe {
 			trial: change(inHome).and(inNoSession, first("create $home/left")), grant: does("create $home/left then read $home/left"), after: notOnHost("{dir}/home/left")},
 		{ID: "read.79", Title: "what an earlier command left in a tmpfs mount", act: "read {ws}/sub/left",
 			trial: private.and(inNoSession, first("create {ws}/sub/left")), grant: unprotected},
-		{ID: "read.83", Title: "what an earlier command of its session left in the home can be read", Unmodelled: decidedByEngine, Works: true,
-			prepare: all(makeDir("home"), makeDir("session")), act: "read $home/left", trial: change(inHome).and(inSession, first("create $home/left"))},
 		{ID: "read.81", Title: "files in a new home", Unmodelled: decidedByEngine, prepare: planting("home/secret"), act: "list $home", trial: inHome,
 			grant: func(s *scene.Scene, t *scene.Trial) { t.Command.Env[len(t.Command.Env)-1] = "HOME=" + s.WS }},
 		{ID: "read.72", Title: "the host's files can be read in the host's view", Works: true, prepare: func(s *scene.Scene) error {
