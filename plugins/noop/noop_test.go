@@ -29,7 +29,7 @@ func TestOpen(t *testing.T) {
 		"overlay":       {mount(shared.Entry{Source: "/a", Path: "/a", Access: shared.Overlay}), "bind_paths[2]", "cannot hold an overlay"},
 		"maybe overlay": {mount(shared.Entry{Source: "/a", Path: "/a", Access: shared.Overlay, Degradable: true}), "", ""},
 		"limit":         {shared.Spec{Unconfined: true, Limits: shared.Limits{PIDs: 3}}, "limits.pids", "best_effort"},
-		"options":       {shared.Spec{Unconfined: true, Options: []byte(`{"a":1}`)}, "config", "no options"},
+		"options":       {shared.Spec{Unconfined: true, Options: []byte(`{"a":1}`)}, "config.a", "no option"},
 	} {
 		sb, err := New().Open(t.Context(), test.spec)
 		if test.attribute == "" {
@@ -42,8 +42,12 @@ func TestOpen(t *testing.T) {
 			}
 			continue
 		}
+		kind := shared.ErrUnsupported
+		if name == "options" {
+			kind = shared.ErrInvalidSpec
+		}
 		var e *shared.Error
-		if !errors.As(err, &e) || e.Kind != shared.ErrUnsupported || e.Attribute != test.attribute || !strings.Contains(err.Error(), test.words) {
+		if !errors.As(err, &e) || e.Kind != kind || e.Attribute != test.attribute || !strings.Contains(err.Error(), test.words) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -55,7 +55,7 @@ func TestOpenRefuses(t *testing.T) {
 		"ws":            {Table: []shared.Entry{{Source: "/a", Path: "/a", Access: shared.Overlay, Why: "ws"}}},
 		"engine":        {Unconfined: true},
 		"limits.pids":   {Limits: shared.Limits{PIDs: 1}},
-		"config":        {Options: []byte(`{"x":1}`)},
+		"config.x":      {Options: []byte(`{"x":1}`)},
 		"bind_paths[0]": {Table: []shared.Entry{mount("/usr/bin", shared.ReadWrite, "bind_paths[0]")}},
 	} {
 		_, err := elsewhere().Open(t.Context(), spec)

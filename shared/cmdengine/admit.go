@@ -1,7 +1,6 @@
 package cmdengine
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -22,12 +21,6 @@ func admit(info *shared.Info, spec *shared.Spec) error {
 	}
 	if err := shared.Refused(info.Name, spec.Without(info.Features)); err != nil {
 		return err
-	}
-	if o := bytes.TrimSpace(spec.Options); len(info.Options.Attributes) == 0 && len(o) > 0 && string(o) != "{}" && string(o) != "null" {
-		return &shared.Error{
-			Kind: shared.ErrUnsupported, Attribute: "config",
-			Message: fmt.Sprintf("engine %q has no options", info.Name),
-		}
 	}
 	return admitOptions(info, spec.Options)
 }

@@ -38,17 +38,21 @@ func TestAdmit(t *testing.T) {
 		}}, "bind_paths[1]"},
 		"limit":             {isolating, shared.Spec{Limits: shared.Limits{Memory: 1}}, "limits.memory"},
 		"best effort limit": {isolating, shared.Spec{Limits: shared.Limits{Memory: 1, BestEffort: true}}, ""},
-		"options":           {isolating, shared.Spec{Options: []byte(`{"image": "x"}`)}, "config"},
+		"options":           {isolating, shared.Spec{Options: []byte(`{"image": "x"}`)}, "config.image"},
 		"no options":        {isolating, shared.Spec{Options: []byte(` {} `)}, ""},
 		"known options":     {withOptions, shared.Spec{Options: []byte(`{"image": "x"}`)}, ""},
 		"null options":      {withOptions, shared.Spec{Options: []byte(`null`)}, ""},
 	} {
 		err := admit(&test.info, &test.spec)
 		var e *shared.Error
+		kind := shared.ErrUnsupported
+		if name == "options" {
+			kind = shared.ErrInvalidSpec
+		}
 		switch {
 		case test.attribute == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
-		case test.attribute != "" && (!errors.As(err, &e) || e.Kind != shared.ErrUnsupported || e.Attribute != test.attribute):
+		case test.attribute != "" && (!errors.As(err, &e) || e.Kind != kind || e.Attribute != test.attribute):
 			t.Errorf("%s: %v, want it to name %s", name, err, test.attribute)
 		}
 	}
