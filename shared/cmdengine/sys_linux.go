@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
@@ -15,16 +17,8 @@ func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL
 // leading to this directory: otherwise a process that can write above it could put a symlink there
 // before a child enters it.
 func holdDir(dir string) (held *os.File, path string, errno syscall.Errno) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
-	fd, err := unix.Openat2(unix.AT_FDCWD, dir, &how)
-	for err == unix.EINTR || err == unix.EAGAIN {
-		fd, err = unix.Openat2(unix.AT_FDCWD, dir, &how)
-	}
-	switch err {
-	case nil:
-	case unix.ENOSYS, unix.EPERM: // before Linux 5.6, or under a filter that does not know it
-		return nil, dir, 0
-	default:
+	fd, err := hostpath.OpenNoSymlinks(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
 		errors.As(err, &errno)
 		return nil, "", errno
 	}
