@@ -13,13 +13,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
-
-// start has what belongs to one started command.
-type start struct {
-	files  *commandFiles
-	outlet *outlet
-}
 
 // open refuses a Spec with which no command could start. It works on every system; on a Mac it also
 // tries the profile with sandbox-exec, once.
@@ -111,7 +106,7 @@ func (e *engine) argv(file string, p *profile, command string, args []string) []
 	return append(words, args...)
 }
 
-func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, err error) {
+func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *cmdengine.Launch, err error) {
 	if err := e.platform.check(); err != nil {
 		return nil, err
 	}
@@ -169,27 +164,19 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *exec.Cmd, er
 	if err := s.write(profile.text, spec.User); err != nil {
 		return nil, err
 	}
-	launched := &exec.Cmd{
-		Path: e.platform.launcher,
-		Args: e.argv(s.profile, profile, program, cmd.Args[1:]),
-		Env:  env,
-		Dir:  cmd.Dir,
-	}
-	e.started.Store(launched, &start{files: s, outlet: out})
-	return launched, nil
-}
-
-// attend follows a command from before its start to its end, and cleans up after it.
-func (e *engine) attend(launched *exec.Cmd, emit func(shared.Event)) (ended func()) {
-	v, _ := e.started.LoadAndDelete(launched)
-	s := v.(*start)
-	if s.outlet.gate != nil {
-		s.outlet.gate.Hear(emit, false)
-	}
-	return func() {
-		s.outlet.close()
-		s.files.dir.Remove()
-	}
+	return &cmdengine.Launch{
+		Cmd: &exec.Cmd{
+			Path: e.platform.launcher,
+			Args: e.argv(s.profile, profile, program, cmd.Args[1:]),
+			Env:  env,
+			Dir:  cmd.Dir,
+		},
+		Begun: out.hear,
+		Ended: func() {
+			out.close()
+			s.dir.Remove()
+		},
+	}, nil
 }
 
 // checkLinks refuses a hidden or protected file with another name: rules use paths, and none covers

@@ -63,6 +63,12 @@ func (o *outlet) listen() (*net.TCPListener, error) {
 	return nil, syscall.EADDRINUSE
 }
 
+func (o *outlet) hear(emit func(shared.Event)) {
+	if o.gate != nil {
+		o.gate.Hear(emit, false)
+	}
+}
+
 func (o *outlet) environment(env []string) []string {
 	if o.network == nil {
 		return env

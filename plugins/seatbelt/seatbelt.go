@@ -1,6 +1,7 @@
 package seatbelt
 
 import (
+	"context"
 	"runtime"
 	"sync"
 
@@ -39,7 +40,6 @@ type engine struct {
 
 	mu               sync.Mutex
 	acceptedProfiles map[string]bool // profiles that sandbox-exec has accepted
-	started          sync.Map        // *exec.Cmd to *start
 }
 
 func newEngine(p platform) shared.Engine {
@@ -48,10 +48,14 @@ func newEngine(p platform) shared.Engine {
 		Info:   info,
 		Probe:  e.probe,
 		Open:   e.open,
-		Launch: e.launch,
+		Attach: e.attach,
 		Plan:   e.plan,
-		Attend: e.attend,
 	})
+}
+
+func (e *engine) attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
+	launch := func(_ context.Context, cmd *shared.Command) (*cmdengine.Launch, error) { return e.launch(spec, cmd) }
+	return &cmdengine.Attachment{Launch: launch}, nil
 }
 
 const (

@@ -1,6 +1,7 @@
 package cmdengine
 
 import (
+	"context"
 	"errors"
 	"os/exec"
 	"testing"
@@ -11,23 +12,29 @@ import (
 
 // What an engine makes for a command lasts from before its start to after its
 // end, and no longer where it has not started.
-func TestAttend(t *testing.T) {
+func TestBegunAndEnded(t *testing.T) {
 	t.Parallel()
 	c := config(direct)
 	ended := make(chan *exec.Cmd, 10)
 	launch := c.Launch
 	var last *exec.Cmd
-	c.Launch = func(spec *shared.Spec, cmd *shared.Command) (*exec.Cmd, error) {
-		launched, err := launch(spec, cmd)
-		last = launched
-		return launched, err
-	}
-	c.Attend = func(launched *exec.Cmd, emit func(shared.Event)) func() {
-		emit(shared.Event{Kind: shared.EventProgress, Message: "begun"})
-		return func() {
-			emit(shared.Event{Kind: shared.EventProgress, Message: "ended"})
-			ended <- launched
-		}
+	c.Attach = func(_ context.Context, spec *shared.Spec) (*Attachment, error) {
+		return &Attachment{Launch: func(_ context.Context, cmd *shared.Command) (*Launch, error) {
+			launched, err := launch(spec, cmd)
+			last = launched
+			var emit func(shared.Event)
+			return &Launch{
+				Cmd: launched,
+				Begun: func(to func(shared.Event)) {
+					emit = to
+					emit(shared.Event{Kind: shared.EventProgress, Message: "begun"})
+				},
+				Ended: func() {
+					emit(shared.Event{Kind: shared.EventProgress, Message: "ended"})
+					ended <- launched
+				},
+			}, err
+		}}, nil
 	}
 	sandbox := open(t, c, specFor(direct))
 	process, err := sandbox.Start(t.Context(), sh("exit 3"), shared.Stdio{})
@@ -41,10 +48,10 @@ func TestAttend(t *testing.T) {
 	select {
 	case launched := <-ended:
 		if launched != last {
-			t.Error("another command was attended")
+			t.Error("another command has ended")
 		}
 	default:
-		t.Error("Wait returns before the end is attended")
+		t.Error("Wait returns before Ended")
 	}
 	var told []string
 	for e := range process.Events() {

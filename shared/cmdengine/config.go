@@ -99,12 +99,6 @@ type Config struct {
 	// output, at most 1 MiB, and status its end, nil if unknown. A nil function or result is an
 	// ErrUnavailable that quotes stderr. After [ErrAgain] the command is started once more.
 	Diagnose func(ctx context.Context, stderr string, status *syscall.WaitStatus) error
-
-	// Attend follows a command, without Init. It is called with Launch's result before its start,
-	// and may emit events from then on. It returns a function that is called when the command and
-	// its process group are gone, or the start has failed. Attend is for resources of a command,
-	// such as a file that its launcher reads.
-	Attend func(launched *exec.Cmd, emit func(shared.Event)) (ended func())
 }
 
 // New makes the engine. It panics if c cannot start a command (it needs Launch, Begin with Plan, or

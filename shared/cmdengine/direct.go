@@ -32,13 +32,12 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 		return nil, nil, err
 	}
 	defer closeAll(c.ExtraFiles)
-	ended := func() {}
-	if attend := s.engine.config.Attend; attend != nil {
-		ended = attend(c.Cmd, emit)
+	if c.Begun != nil {
+		c.Begun(emit)
 	}
 	defer func() {
-		if err != nil {
-			ended()
+		if err != nil && c.Ended != nil {
+			c.Ended()
 		}
 	}()
 	if c.Err != nil {
@@ -87,7 +86,7 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 		}
 		return nil, nil, directError(file, s.credential, err)
 	}
-	return &directRun{process: process, ended: ended}, nil, nil
+	return &directRun{process: process, ended: c.Ended}, nil, nil
 }
 
 // checkDir distinguishes a bad directory from a bad command; fork and exec report the same.
@@ -107,7 +106,7 @@ func checkDir(dir string) error {
 // group.
 type directRun struct {
 	process *os.Process
-	ended   func()       // tells the engine
+	ended   func()       // may be nil
 	usage   shared.Usage // valid after Wait
 
 	mu     sync.Mutex // keeps the group's number valid while it is signalled
@@ -122,6 +121,9 @@ func (r *directRun) Wait() (shared.ExitStatus, error) {
 		return shared.ExitStatus{}, &shared.Error{Kind: shared.ErrBroken, Message: "waiting for the command: " + err.Error()}
 	}
 	awaitGroup(pid)
+	if r.ended != nil {
+		r.ended()
+	}
 	r.usage = usageOf(state)
 	status := state.Sys().(syscall.WaitStatus)
 	if status.Signaled() {

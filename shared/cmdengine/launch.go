@@ -50,8 +50,11 @@ type Launch struct {
 	// Inside then writes their names into the command's variables.
 	OwnRules func() ([]confine.Rule, error)
 	Inside   func(*sandboxinit.Command)
-	// Ended, with [Config.Init], is called when all that the command started is gone, or its start
-	// failed.
+	// Begun, without [Config.Init], is called before the command's start. It may emit events from
+	// then on, until Ended returns.
+	Begun func(emit func(shared.Event))
+	// Ended is called when all that the command started is gone, or its start failed. It is for
+	// resources of a command, such as a file that its launcher reads.
 	Ended func()
 }
 

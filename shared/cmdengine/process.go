@@ -28,7 +28,6 @@ type process struct {
 	run    Run
 	events *events
 	begun  time.Time
-	ended  func() // called when everything is gone
 
 	done   chan struct{} // closed when result and err are final
 	result shared.Result
@@ -55,7 +54,6 @@ func (p *process) supervise(timeout, grace time.Duration, closed <-chan struct{}
 			p.events.send(e)
 		}
 	}
-	p.ended()
 	p.events.close()
 	close(p.done)
 }

@@ -167,7 +167,6 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 		run.Kill()
 		run.Wait()
 		finish(run)
-		endOf(run)()
 		err = ctx.Err()
 	}
 	if err != nil {
@@ -179,7 +178,7 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 		}
 		return nil, err
 	}
-	p := &process{run: run, events: events, begun: time.Now(), ended: endOf(run), done: make(chan struct{})}
+	p := &process{run: run, events: events, begun: time.Now(), done: make(chan struct{})}
 	for _, h := range s.holdings {
 		notes = append(notes, h.event())
 	}
@@ -199,14 +198,6 @@ func finish(run Run) {
 func (s *sandbox) begin(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (Run, []shared.Event, error) {
 	givePipes(stdio[:], s.credential)
 	return s.engine.config.Begin(ctx, &s.spec, cmd, stdio, emit)
-}
-
-// endOf is what to call when everything of a command is gone.
-func endOf(run Run) func() {
-	if r, ok := run.(*directRun); ok {
-		return r.ended
-	}
-	return func() {}
 }
 
 // check refuses a command that the engine cannot run.
