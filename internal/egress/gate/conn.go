@@ -12,7 +12,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/egress"
@@ -25,8 +24,8 @@ type conn struct {
 	decision egress.Decision // reported at the end
 	begun    time.Time
 	quiet    bool // do not report, or already reported
-	// reply makes the reply to a program whose request the proxy refuses; nil means none.
-	reply func(why verdict, text string) []byte
+	// asked is what a program has asked the proxy for, until it gets an answer; empty without a proxy.
+	asked string
 
 	mu             sync.Mutex
 	outer          net.Conn // set after the dial
@@ -98,7 +97,6 @@ const (
 	nameless                   // the proxy's password is missing
 	forbidden                  // no rule allows it
 	unreachable                // there is no such name, or nothing answers
-	closed                     // the server refuses the connection
 )
 
 // A refusal is why there is no connection to a name.
@@ -112,8 +110,8 @@ type refusal struct {
 func (c *conn) refuse(why verdict, reason string) {
 	c.decision.Allowed, c.decision.Reason = why > forbidden, reason
 	c.report()
-	if c.reply != nil {
-		c.part(c.reply(why, reason))
+	if c.asked != "" {
+		c.part(httpReply(why, c.asked+": "+reason))
 	}
 	c.reset()
 }
@@ -203,10 +201,7 @@ func (g *Gate) connectName(n *name, port egress.Port) (outer net.Conn, address s
 		return nil, "", &refusal{forbidden, err}
 	}
 	outer, addr, err := g.dial(list, port.Number)
-	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return nil, "", &refusal{closed, err}
-	case err != nil:
+	if err != nil {
 		return nil, "", &refusal{unreachable, err}
 	}
 	n.mu.Lock()

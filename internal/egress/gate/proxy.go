@@ -2,7 +2,6 @@ package gate
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/subtle"
@@ -21,8 +20,8 @@ import (
 )
 
 // A Proxy is how programs of a sandbox reach names where addresses cannot stand for these: by HTTP
-// (CONNECT, and requests for http:// URLs) and by SOCKS 5. There is no nameserver then, and a
-// program that does not know the proxy reaches nothing.
+// (CONNECT, and requests for http:// URLs). There is no nameserver then, and a program that does not
+// know the proxy reaches nothing.
 type Proxy struct {
 	// Listener is the proxy's listener; nil means a free port of the sandbox's own loopback. A
 	// process without the password must not be able to reach a listener outside of the sandbox.
@@ -67,36 +66,26 @@ func (g *Gate) Environment() []string {
 type request struct {
 	host string // a name, or other text in its place
 	port uint16
-	// acceptReply is the reply on success; refused makes the reply for a refusal.
-	acceptReply []byte
-	refused     func(why verdict, text string) []byte
-	// first is the request for an http:// URL, whose Host was compared.
+	// first is the request for an http:// URL, whose Host was compared; nil for CONNECT.
 	first []byte
 }
 
-// An askError ends the conversation after a wrong request.
-type askError struct {
-	reply []byte
-	text  string
-}
-
-func (e *askError) Error() string { return e.text }
+const established = "HTTP/1.1 200 Connection established\r\n\r\n"
 
 // serveProxy serves a program's request.
 func (g *Gate) serveProxy(c *conn) {
 	c.quiet = true // until the connection has a target
 	c.inner.SetReadDeadline(time.Now().Add(greetingTimeout))
 	in := bufio.NewReader(c.inner)
-	asked, err := g.ask(in, c.inner)
+	asked, err := readRequest(in, g.config.Proxy.Password)
 	if err != nil {
-		var answer *askError
-		if errors.As(err, &answer) {
-			c.part(answer.reply)
+		if refused, ok := errors.AsType[*refusal](err); ok {
+			c.part(httpReply(refused.why, refused.Error()))
 		}
 		c.reset()
 		return
 	}
-	c.quiet, c.reply = false, asked.refused
+	c.quiet, c.asked = false, asked.target()
 	text, _ := egress.Canonical(asked.host)
 	c.decision.Name, c.decision.Port = cmp.Or(text, shown(asked.host)), asked.port
 	if address := strings.Trim(asked.host, "[]"); isAddress(address) {
@@ -126,10 +115,10 @@ func (g *Gate) serveProxy(c *conn) {
 	if !c.join(outer) {
 		return
 	}
-	c.reply = nil
+	c.asked = ""
 	first := asked.first
 	if first == nil {
-		if _, err := c.inner.Write(asked.acceptReply); err != nil {
+		if _, err := io.WriteString(c.inner, established); err != nil {
 			c.refuse(unreachable, err.Error())
 			return
 		}
@@ -161,30 +150,21 @@ func (c *conn) part(text []byte) {
 // partingTime is how long a refused program may go on.
 const partingTime = 500 * time.Millisecond
 
-// ask reads a program's request.
-func (g *Gate) ask(in *bufio.Reader, out io.Writer) (*request, error) {
-	first, err := in.Peek(1)
-	if err != nil {
-		return nil, err
-	}
-	if first[0] == socksVersion {
-		return askedBySOCKS(in, out, g.config.Proxy.Password)
-	}
+// readRequest reads a program's request. A refusal ends the conversation.
+func readRequest(in *bufio.Reader, password string) (*request, error) {
 	h, err := readHead(in)
-	if malformed, ok := err.(syntaxError); ok {
-		return nil, httpError(malformed.Error())
+	if _, ok := err.(syntaxError); ok {
+		return nil, &refusal{malformed, err}
 	} else if err != nil {
 		return nil, err
 	}
-	return h.ask(g.config.Proxy.Password)
+	return h.ask(password)
 }
-
-func httpError(text string) *askError { return &askError{httpReply(malformed, text), text} }
 
 // httpStatus has the answers of HTTP.
 var httpStatus = map[verdict]string{
 	malformed: "400 Bad Request", nameless: "407 Proxy Authentication Required", forbidden: "403 Forbidden",
-	unreachable: "502 Bad Gateway", closed: "502 Bad Gateway",
+	unreachable: "502 Bad Gateway",
 }
 
 func httpReply(why verdict, text string) []byte {
@@ -199,43 +179,43 @@ func httpReply(why verdict, text string) []byte {
 // ask returns the request to a proxy.
 func (h *head) ask(password string) (*request, error) {
 	if password != "" && !h.authorized(password) {
-		const text = "the proxy's password is missing: it is part of HTTP_PROXY"
-		return nil, &askError{httpReply(nameless, text), text}
+		return nil, &refusal{nameless, errors.New("the proxy's password is missing: it is part of HTTP_PROXY")}
 	}
 	if h.method == "CONNECT" {
 		host, port, err := hostPort(h.target, 0)
 		if err != nil {
-			return nil, httpError(err.Error())
+			return nil, &refusal{malformed, err}
 		}
-		return &request{host: host, port: port, acceptReply: []byte("HTTP/1.1 200 Connection established\r\n\r\n"), refused: refusedByHTTP(host, port)}, nil
+		return &request{host: host, port: port}, nil
 	}
 	scheme, authority, path, ok := cutURL(h.target)
 	switch {
 	case !ok:
-		return nil, httpError("this is a proxy: it is asked by CONNECT, or for a whole http:// URL")
+		return nil, &refusal{malformed, errors.New("this is a proxy: it is asked by CONNECT, or for a whole http:// URL")}
 	case !strings.EqualFold(scheme, "http"):
-		return nil, httpError("URLs of " + shown(scheme) + " go by CONNECT")
+		return nil, &refusal{malformed, fmt.Errorf("URLs of %s go by CONNECT", shown(scheme))}
 	case h.version == "HTTP/1.0":
-		return nil, httpError("it takes HTTP/1.1")
+		return nil, &refusal{malformed, errors.New("it takes HTTP/1.1")}
 	}
 	// A server may read the Host where a proxy reads the URL.
 	_, err := h.name()
 	host, port, portErr := hostPort(authority, 80)
 	if err = cmp.Or(err, portErr); err != nil {
-		return nil, httpError(err.Error())
+		return nil, &refusal{malformed, err}
 	}
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}
-	return &request{host: host, port: port, refused: refusedByHTTP(host, port), first: h.forwarded(path)}, nil
+	return &request{host: host, port: port, first: h.forwarded(path)}, nil
 }
 
-func refusedByHTTP(host string, port uint16) func(verdict, string) []byte {
+// target returns the host and port, for a message.
+func (r *request) target() string {
+	host := r.host
 	if !isAddress(host) {
 		host = shown(host)
 	}
-	at := net.JoinHostPort(host, strconv.Itoa(int(port)))
-	return func(why verdict, text string) []byte { return httpReply(why, at+": "+text) }
+	return net.JoinHostPort(host, strconv.Itoa(int(r.port)))
 }
 
 // ofOneHop are the header fields that are for a proxy alone.
@@ -276,122 +256,4 @@ func hostPort(text string, otherwise uint16) (host string, port uint16, err erro
 		return "", 0, fmt.Errorf("%s is no name with a port", shown(text))
 	}
 	return host, uint16(number), nil
-}
-
-// SOCKS 5 (RFC 1928), and its passwords (RFC 1929).
-const (
-	socksVersion  = 5
-	socksPassword = 2
-	socksConnect  = 1
-	socksIPv4     = 1
-	socksName     = 3
-	socksIPv6     = 4
-
-	socksNoMethod    = 0xff
-	socksNoCommand   = 7
-	socksNoAddress   = 8
-	passwordVersion  = 1
-	passwordAccepted = 0
-)
-
-// socksStatus has the answers of SOCKS.
-var socksStatus = map[verdict]byte{malformed: 1, nameless: 2, forbidden: 2, unreachable: 4, closed: 5}
-
-// socksReply contains no address: the sandbox cannot use that of the connection.
-func socksReply(status byte) []byte {
-	return []byte{socksVersion, status, 0, socksIPv4, 0, 0, 0, 0, 0, 0}
-}
-
-func socksError(text string, reply ...byte) *askError { return &askError{reply, text} }
-
-// take reads this many bytes.
-func take(in *bufio.Reader, size byte) ([]byte, error) {
-	b := make([]byte, size)
-	_, err := io.ReadFull(in, b)
-	return b, err
-}
-
-// askedBySOCKS handles SOCKS up to the request for a connection.
-func askedBySOCKS(in *bufio.Reader, out io.Writer, password string) (*request, error) {
-	if err := agreeOnMethod(in, out, password); err != nil {
-		return nil, err
-	}
-	head, err := take(in, 4)
-	if err != nil {
-		return nil, err
-	}
-	host, err := socksAddress(in, head[3])
-	if err != nil {
-		return nil, err
-	}
-	port, err := take(in, 2)
-	if err != nil {
-		return nil, err
-	}
-	if head[0] != socksVersion || head[1] != socksConnect {
-		return nil, socksError("it takes connections alone", socksReply(socksNoCommand)...)
-	}
-	return &request{host: host, port: uint16(port[0])<<8 | uint16(port[1]), acceptReply: socksReply(0),
-		refused: func(why verdict, _ string) []byte { return socksReply(socksStatus[why]) }}, nil
-}
-
-// agreeOnMethod handles SOCKS authentication: none, or the password.
-func agreeOnMethod(in *bufio.Reader, out io.Writer, password string) error {
-	head, err := take(in, 2)
-	if err != nil {
-		return err
-	}
-	methods, err := take(in, head[1])
-	if err != nil {
-		return err
-	}
-	method := byte(0)
-	if password != "" {
-		method = socksPassword
-	}
-	if bytes.IndexByte(methods, method) < 0 {
-		return socksError("the proxy takes another method", socksVersion, socksNoMethod)
-	}
-	if _, err := out.Write([]byte{socksVersion, method}); err != nil || password == "" {
-		return err
-	}
-	var given [2][]byte
-	for i := range given { // a version, which comes once, and a length
-		size, err := take(in, byte(2-i))
-		if err != nil {
-			return err
-		}
-		if i == 0 && size[0] != passwordVersion {
-			return socksError("it gives its password in another way", passwordVersion, 1)
-		}
-		if given[i], err = take(in, size[len(size)-1]); err != nil {
-			return err
-		}
-	}
-	if subtle.ConstantTimeCompare(given[0], []byte(proxyUser))&subtle.ConstantTimeCompare(given[1], []byte(password)) != 1 {
-		return socksError("the password is another", passwordVersion, 1)
-	}
-	_, err = out.Write([]byte{passwordVersion, passwordAccepted})
-	return err
-}
-
-// socksAddress reads the address of a requested connection, without its port.
-func socksAddress(in *bufio.Reader, kind byte) (string, error) {
-	switch kind {
-	case socksIPv4, socksIPv6:
-		addr, err := take(in, map[byte]byte{socksIPv4: 4, socksIPv6: 16}[kind])
-		if err != nil {
-			return "", err
-		}
-		ip, _ := netip.AddrFromSlice(addr)
-		return ip.String(), nil
-	case socksName:
-		size, err := take(in, 1)
-		if err != nil {
-			return "", err
-		}
-		name, err := take(in, size[0])
-		return string(name), err
-	}
-	return "", socksError("SOCKS has no such address", socksReply(socksNoAddress)...)
 }

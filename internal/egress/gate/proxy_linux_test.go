@@ -159,7 +159,8 @@ func TestProxyHTTP(t *testing.T) {
 	}
 }
 
-func TestProxySOCKS(t *testing.T) {
+// Other ports than those of HTTP and TLS, and programs that know only ALL_PROXY.
+func TestProxyConnect(t *testing.T) {
 	if !inside(t) {
 		return
 	}
@@ -182,36 +183,25 @@ func TestProxySOCKS(t *testing.T) {
 			t.Errorf("%s: %q, want %q", url, got, want)
 		}
 	}
-	exchange(t, w.socks("db.internal", 5432, 0), strings.Repeat("x", 1<<20), "1048576 bytes")
-	if got, err := io.ReadAll(w.socks("a.example", 7000, 0)); string(got) != "hello" || err != nil {
+	exchange(t, w.connect("db.internal:5432", ""), strings.Repeat("x", 1<<20), "1048576 bytes")
+	if got, err := io.ReadAll(w.connect("a.example:7000", "")); string(got) != "hello" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	for name, status := range map[string]byte{"b.example": 2, "10.0.0.1": 2, "::1": 2, "localhost": 2, "metadata.google.internal": 2} {
-		w.socks(name, 443, status)
+	for _, name := range []string{"b.example", "10.0.0.1", "::1", "localhost", "metadata.google.internal"} {
+		w.refusedConnect(net.JoinHostPort(name, "443"))
 		w.decision(name, 443, false)
 	}
-	w.socks("db.internal", 443, 2)
+	w.refusedConnect("db.internal:443")
 }
 
-// socks asks by SOCKS, and holds what it is told against the status.
-func (w *world) socks(name string, port uint16, status byte) *net.TCPConn {
+// refusedConnect asks by CONNECT for what is forbidden.
+func (w *world) refusedConnect(at string) {
 	w.t.Helper()
 	c := w.proxied()
-	ask := "\x05\x01\x00\x05\x01\x00\x03" + string([]byte{byte(len(name))}) + name
-	if addr, err := netip.ParseAddr(name); err == nil {
-		ask = "\x05\x01\x00\x05\x01\x00" + map[bool]string{true: "\x01", false: "\x04"}[addr.Is4()] + string(addr.AsSlice())
+	fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", at, at)
+	if reply, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(reply), "HTTP/1.1 403 ") {
+		w.t.Errorf("%s: %q, %v", at, reply, err)
 	}
-	io.WriteString(c, ask+string([]byte{byte(port >> 8), byte(port)}))
-	reply := make([]byte, 12)
-	if _, err := io.ReadFull(c, reply); err != nil || reply[3] != status {
-		w.t.Errorf("%s: %v, %v", name, reply, err)
-	}
-	if status != 0 {
-		if n, err := c.Read(reply); n != 0 || err != io.EOF {
-			w.t.Errorf("%s: %d bytes more, %v", name, n, err)
-		}
-	}
-	return c
 }
 
 // proxied connects to the proxy.
@@ -385,18 +375,18 @@ func TestProxyNames(t *testing.T) {
 	w.answer("*.a.example", public)
 	w.serve(public+":7", echo)
 	for i := range 5 {
-		w.socks(fmt.Sprintf("n%d.a.example", i), 7, 0).Close()
+		w.connect(fmt.Sprintf("n%d.a.example:7", i), "").Close()
 	}
-	w.socks("n6.a.example", 7, 2)
+	w.refusedConnect("n6.a.example:7")
 	w.reason("n6.a.example", 7, "5 names have been asked for, and no more are given")
-	w.socks("n0.a.example", 7, 0).Close()
+	w.connect("n0.a.example:7", "").Close()
 }
 
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	g := &Gate{config: Config{Proxy: &Proxy{Password: "p"}}, proxyAt: netip.MustParseAddrPort("127.0.0.1:4000")}
 	got := strings.Join(g.Environment(), " ")
-	for _, want := range []string{"HTTP_PROXY=http://sbxhost:p@127.0.0.1:4000", "https_proxy=http://sbxhost:p@127.0.0.1:4000", "ALL_PROXY=socks5h://sbxhost:p@127.0.0.1:4000", "no_proxy=" + egress.NoProxy} {
+	for _, want := range []string{"HTTP_PROXY=http://sbxhost:p@127.0.0.1:4000", "https_proxy=http://sbxhost:p@127.0.0.1:4000", "ALL_PROXY=http://sbxhost:p@127.0.0.1:4000", "no_proxy=" + egress.NoProxy} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in %s", want, got)
 		}

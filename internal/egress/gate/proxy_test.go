@@ -12,20 +12,17 @@ import (
 	"testing/iotest"
 )
 
-// conversation asks a proxy, and gives what it understood and what it said.
+// conversation asks a proxy, and gives what it understood and its reply to a wrong request.
 func conversation(said, password string, slow bool) (*request, string, error) {
-	var out bytes.Buffer
 	r := io.Reader(strings.NewReader(said))
 	if slow {
 		r = iotest.OneByteReader(r)
 	}
-	g := &Gate{config: Config{Proxy: &Proxy{Password: password}}}
-	asked, err := g.ask(bufio.NewReader(r), &out)
-	var answer *askError
-	if errors.As(err, &answer) {
-		out.Write(answer.reply)
+	asked, err := readRequest(bufio.NewReader(r), password)
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		return nil, string(httpReply(refused.why, refused.Error())), err
 	}
-	return asked, out.String(), err
+	return asked, "", err
 }
 
 func TestAskedByHTTP(t *testing.T) {
@@ -58,8 +55,9 @@ func TestAskedByHTTP(t *testing.T) {
 		"GET http://u:p@a.example/ HTTP/1.1\r\nHost: u:p@a.example\r\n\r\n":                   refused,
 		"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n":                                           refused,
 		"GET http://a.example/ HTTP/2.0\r\nHost: a.example\r\n\r\n":                           refused,
-		"\x16\x03\x01\x00\x05hello\n\n":                                                       refused,
-		"GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\nX: " + long + "\r\n\r\n":        refused,
+		"\x05\x01\x00":                  refused, // SOCKS
+		"\x16\x03\x01\x00\x05hello\n\n": refused,
+		"GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\nX: " + long + "\r\n\r\n": refused,
 		"GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\nConnection: keep-alive, Upgrade\r\n" + "Proxy-Connection: keep-alive\r\nKeep-Alive: 5\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\nTE: trailers\r\nProxy-Authorization: Basic x\r\nAccept: */*\r\n\r\n": "a.example 80 GET / HTTP/1.1|Host: a.example|Accept: */*|Connection: close||",
 	} {
 		for _, slow := range []bool{false, true} {
@@ -77,7 +75,7 @@ func TestAskedByHTTP(t *testing.T) {
 			host, rest, _ := strings.Cut(want, " ")
 			port, first, forwards := strings.Cut(rest, " ")
 			got := strings.ReplaceAll(string(asked.first), "\r\n", "|")
-			if asked.host != host || port != strconv.Itoa(int(asked.port)) || got != first || forwards == (asked.acceptReply != nil) {
+			if asked.host != host || port != strconv.Itoa(int(asked.port)) || got != first || forwards != (asked.first != nil) {
 				t.Errorf("%.80q: %+v, first %q", said, asked, got)
 			}
 		}
@@ -88,43 +86,9 @@ func TestAskedByHTTP(t *testing.T) {
 	}
 }
 
-func TestAskedBySOCKS(t *testing.T) {
-	t.Parallel()
-	const name = "\x09a.example\x01\xbb"
-	for said, want := range map[string]struct {
-		host  string
-		reply string
-	}{
-		"\x05\x01\x00" + "\x05\x01\x00\x03" + name:                                        {"a.example", "\x05\x00"},
-		"\x05\x02\x02\x00" + "\x05\x01\x00\x03" + name:                                    {"a.example", "\x05\x00"},
-		"\x05\x01\x00" + "\x05\x01\x00\x01\x0a\x00\x00\x01\x01\xbb":                       {"10.0.0.1", "\x05\x00"},
-		"\x05\x01\x00" + "\x05\x01\x00\x04" + strings.Repeat("\x00", 15) + "\x01\x01\xbb": {"::1", "\x05\x00"},
-		"\x05\x01\x02": {"", "\x05\xff"},
-		"\x05\x00":     {"", "\x05\xff"},
-		"\x05\x01\x00" + "\x05\x02\x00\x03" + name:   {"", "\x05\x00" + string(socksReply(7))}, // BIND
-		"\x05\x01\x00" + "\x05\x03\x00\x03" + name:   {"", "\x05\x00" + string(socksReply(7))}, // UDP
-		"\x05\x01\x00" + "\x04\x01\x00\x03" + name:   {"", "\x05\x00" + string(socksReply(7))},
-		"\x05\x01\x00" + "\x05\x01\x00\x02" + name:   {"", "\x05\x00" + string(socksReply(8))},
-		"\x05\x01\x00" + "\x05\x01\x00\x03\x09a.exa": {"", "\x05\x00"},
-		"\x05\x05\x00": {"", ""},
-	} {
-		for _, slow := range []bool{false, true} {
-			asked, reply, err := conversation(said, "", slow)
-			if reply != want.reply || (err == nil) != (want.host != "") {
-				t.Errorf("%q: %q, %v", said, reply, err)
-			} else if err == nil && (asked.host != want.host || asked.port != 443 || asked.first != nil) {
-				t.Errorf("%q: %+v", said, asked)
-			}
-		}
-	}
-}
-
 func TestPassword(t *testing.T) {
 	t.Parallel()
-	const (
-		request = "\x05\x01\x00\x03\x09a.example\x01\xbb"
-		connect = "CONNECT a.example:443 HTTP/1.1\r\n"
-	)
+	const connect = "CONNECT a.example:443 HTTP/1.1\r\n"
 	for said, want := range map[string]string{ // what the reply begins with, or "" if it is understood
 		connect + "Proxy-Authorization: Basic c2J4aG9zdDpzZWNyZXQ=\r\n\r\n":   "",
 		connect + "proxy-authorization: basic  c2J4aG9zdDpzZWNyZXQ=\r\n\r\n":  "",
@@ -132,11 +96,6 @@ func TestPassword(t *testing.T) {
 		connect + "Proxy-Authorization: Basic\r\n\r\n":                        "HTTP/1.1 407 ",
 		connect + "X-Proxy-Authorization: Basic c2J4aG9zdDpzZWNyZXQ=\r\n\r\n": "HTTP/1.1 407 ",
 		connect + "\r\n": "HTTP/1.1 407 ",
-		"\x05\x02\x00\x02" + "\x01\x07sbxhost\x06secret" + request: "",
-		"\x05\x01\x02" + "\x01\x07sbxhost\x06sEcret" + request:     "\x05\x02\x01\x01",
-		"\x05\x01\x02" + "\x01\x00\x06secret" + request:            "\x05\x02\x01\x01",
-		"\x05\x01\x02" + "\x02\x07sbxhost\x06secret" + request:     "\x05\x02\x01\x01",
-		"\x05\x01\x00" + request:                                   "\x05\xff",
 	} {
 		asked, reply, err := conversation(said, "secret", true)
 		switch {
@@ -153,7 +112,6 @@ func TestPassword(t *testing.T) {
 func FuzzAsked(f *testing.F) {
 	for _, said := range []string{
 		"CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n", "GET http://a.example/p?q HTTP/1.1\r\nHost: a.example\r\nConnection: x\r\n\r\nrest",
-		"\x05\x01\x00\x05\x01\x00\x03\x09a.example\x01\xbb", "\x05\x01\x00\x05\x01\x00\x01\x0a\x00\x00\x01\x01\xbb",
 	} {
 		f.Add(said)
 	}
