@@ -222,22 +222,12 @@ var (
 
 func (g *Gate) serveHostPort(c *conn) {
 	c.decision.Name, c.decision.Allowed = "localhost", true
-	port := c.decision.Port
-	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
-	defer cancel()
-	to := netip.AddrPortFrom(loopback4, port)
-	outer, err := g.config.Dial(ctx, to)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		to = netip.AddrPortFrom(loopback6, port)
-		if second, err6 := g.config.Dial(ctx, to); err6 == nil {
-			outer, err = second, nil
-		}
-	}
+	outer, addr, err := g.dial([]netip.Addr{loopback4, loopback6}, c.decision.Port)
 	if err != nil {
 		c.refuse(unreachable, err.Error())
 		return
 	}
-	c.decision.Address = to.Addr().String()
+	c.decision.Address = addr.String()
 	c.relay(outer)
 }
 
