@@ -17,7 +17,7 @@ type bounds struct {
 	injecting int
 	// names may have an address. Further ones get none.
 	names int
-	// listeners are those for single names. A further one replaces an older one.
+	// listeners are those for single names. Further names have none.
 	listeners int
 	// questions to the nameserver are answered at once. Further ones wait, or are lost.
 	questions int

@@ -5,42 +5,37 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync/atomic"
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/egress"
 )
 
 // unprivileged is the first port on which a command itself may listen. From there on each name has
-// its own listeners. If there are too many, the gate closes those of the name with the oldest
-// question, and the next question for that name opens them again.
+// its own listeners, and there is a bound for all of them.
 const unprivileged = 1024
 
 // A listener passes on connections.
 type listener struct {
 	*net.TCPListener
-	at        netip.AddrPort
-	slots     slots
-	serve     func(*conn)
-	lastAsked time.Time // the latest question, for a listener of one name
-	gone      atomic.Bool
+	at    netip.AddrPort
+	slots slots
+	serve func(*conn)
 }
 
 // listen listens inside the sandbox, unless the gate already does.
 func (g *Gate) listen(at netip.AddrPort, serve func(*conn)) error {
 	g.listening.Lock() // one at a time, or two would listen on one port
 	defer g.listening.Unlock()
-	g.mu.Lock()
-	l, backlog := g.listeners[at], waiting
-	if l != nil {
-		l.lastAsked = time.Now()
-	} else if egress.Fake(at.Addr()) {
-		count, _ := g.single()
-		backlog = max(waiting/(1+count), waitingLeast)
-	}
-	g.mu.Unlock()
-	if l != nil {
+	known, single := g.listensAt(at)
+	if known {
 		return nil
+	}
+	backlog := waiting
+	if egress.Fake(at.Addr()) {
+		if single >= g.bounds.listeners {
+			return fmt.Errorf("the gate listens on %d ports of single names, and on no more", single)
+		}
+		backlog = max(waiting/(1+single), waitingLeast)
 	}
 	kind := TCP4
 	if at.Addr().Is6() {
@@ -54,7 +49,7 @@ func (g *Gate) listen(at netip.AddrPort, serve func(*conn)) error {
 	if err != nil {
 		return err
 	}
-	return g.add(&listener{TCPListener: tcp, at: at, slots: g.out, serve: serve, lastAsked: time.Now()})
+	return g.add(&listener{TCPListener: tcp, at: at, slots: g.out, serve: serve})
 }
 
 // add accepts a listener's connections, unless the gate closes.
@@ -65,34 +60,21 @@ func (g *Gate) add(l *listener) error {
 		l.Close()
 		return net.ErrClosed
 	}
-	if egress.Fake(l.at.Addr()) {
-		g.makeWay()
-	}
 	g.listeners[l.at] = l
 	g.wg.Go(func() { g.accept(l) })
 	return nil
 }
 
-// single counts the listeners for single names, and returns the one with the oldest question.
-func (g *Gate) single() (count int, oldest *listener) {
-	for at, l := range g.listeners {
-		if !egress.Fake(at.Addr()) {
-			continue
-		}
-		if count++; oldest == nil || l.lastAsked.Before(oldest.lastAsked) {
-			oldest = l
+// listensAt reports whether the gate listens there, and counts the listeners for single names.
+func (g *Gate) listensAt(at netip.AddrPort) (known bool, single int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for other := range g.listeners {
+		if egress.Fake(other.Addr()) {
+			single++
 		}
 	}
-	return count, oldest
-}
-
-// makeWay closes the listener with the oldest question, if there are too many.
-func (g *Gate) makeWay() {
-	if count, oldest := g.single(); count >= g.bounds.listeners {
-		oldest.gone.Store(true)
-		oldest.Close()
-		delete(g.listeners, oldest.at)
-	}
+	return g.listeners[at] != nil, single
 }
 
 func (g *Gate) accept(l *listener) {
@@ -107,9 +89,6 @@ func (g *Gate) accept(l *listener) {
 			if tcp, err = acceptWaiting(l.TCPListener); err != nil {
 				return
 			}
-		}
-		if l.gone.Load() && err != nil {
-			return
 		}
 		if err != nil { // no descriptor is left: others end
 			select {

@@ -203,7 +203,7 @@ func TestManyNames(t *testing.T) {
 	if testing.Short() {
 		names = 2_500
 	}
-	w := newWorld(t, bounded(func(b *bounds) { b.names = names }), "*.b.example:80,7000")
+	w := newWorld(t, bounded(func(b *bounds) { b.names, b.reported = names, 2*names }), "*.b.example:80,7000")
 	w.answer("*.b.example", public)
 	w.serve(public+":7000", echo)
 	before := descriptors(t)
@@ -223,11 +223,15 @@ func TestManyNames(t *testing.T) {
 	}
 	checkReply(t, "one too many", w.Gate.answer(ask(t, "more.b.example.", dnsmessage.TypeA, nil)), 2, netip.Addr{})
 	w.reason("more.b.example", 0, fmt.Sprintf("%d names have been asked for, and no more are given", names))
-	if _, err := net.Dial("tcp", "198.18.1.0:7000"); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("of a name asked for long ago: %v", err)
+	last := fmt.Sprintf("n%d.b.example", atMost.listeners)
+	if d := w.decision(last, 7000, true); d.Reason != fmt.Sprintf("the gate listens on %d ports of single names, and on no more", atMost.listeners) {
+		t.Errorf("%+v", d)
+	}
+	if _, err := net.Dial("tcp", netip.AddrPortFrom(resolve(t, last), 7000).String()); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("of a name without a listener: %v", err)
 	}
 	exchange(t, dialName(t, "n0.b.example", 7000), "hello", "hello")
-	exchange(t, dialName(t, fmt.Sprintf("n%d.b.example", names-1), 7000), "hello", "hello")
+	exchange(t, dialName(t, fmt.Sprintf("n%d.b.example", atMost.listeners-1), 7000), "hello", "hello")
 }
 
 // Names that are asked for at once share what listens for all of them.

@@ -100,7 +100,7 @@ func (g *Gate) reportUnheard(to netip.AddrPort) {
 	} else if _, err := g.addresses(n, port); err != nil {
 		d.Reason = err.Error()
 	} else {
-		d.Allowed, d.Reason = true, "nobody listens for it any more: the name has to be looked up again"
+		d.Allowed, d.Reason = true, "the gate does not listen for it"
 	}
 	g.decided(d)
 }
