@@ -3,7 +3,6 @@
 package gate
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/netip"
@@ -14,23 +13,7 @@ import (
 // errElsewhere says that only Linux has network namespaces.
 var errElsewhere = errors.New("a gate needs the network namespaces of Linux")
 
-func makeLocal(*os.File, netip.Prefix) error { return errElsewhere }
-
-func bindUDP(file *os.File, _ netip.AddrPort) (*net.UDPConn, error) {
-	file.Close()
-	return nil, errElsewhere
-}
-
-func listenTCP(file *os.File, _ netip.AddrPort, _ int) (*net.TCPListener, error) {
-	file.Close()
-	return nil, errElsewhere
-}
-
-func connectTCP(_ context.Context, file *os.File, _ netip.AddrPort) (net.Conn, error) {
-	file.Close()
-	return nil, errElsewhere
-}
-
+func makeLocal(*os.File, netip.Prefix) error               { return errElsewhere }
 func filterResets(syscall.Conn) error                      { return errElsewhere }
 func readReset(int) (netip.AddrPort, uint32, bool)         { return netip.AddrPort{}, 0, false }
 func acceptWaiting(*net.TCPListener) (*net.TCPConn, error) { return nil, errElsewhere }
