@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -24,17 +25,18 @@ const OfSession = "a command of this session"
 type Decision struct {
 	// Name is the requested name, or the address if the command dialled one that stands for no
 	// name. "localhost" means a port of the host.
-	Name    string
-	Source  string // OfSession, or empty: the command that gets the report
-	Port    uint16 // 0 if unknown: the gate refused the name before a connection
-	Allowed bool
-	Reason  string // why it was refused, or why an allowed connection failed; for people
-	Address string // the dialled one
+	Name    string `json:"name"`
+	Source  string `json:"by,omitempty"` // OfSession, or empty: the command that gets the report
+	Port    uint16 `json:"port,string"`  // 0 if unknown: the gate refused the name before a connection
+	Allowed bool   `json:"allowed,string"`
+	Reason  string `json:"reason,omitempty"`  // why it was refused, or why an allowed connection failed; for people
+	Address string `json:"address,omitempty"` // the dialled one
 	// Connections counts the connections; 1 for a refusal or a failure.
-	Connections uint64
+	Connections uint64 `json:"connections,string"`
 	// Sent and Received are total bytes, as the command sees them; Duration is the total time.
-	Sent, Received uint64
-	Duration       time.Duration
+	Sent     uint64        `json:"sent,string,omitempty"`
+	Received uint64        `json:"received,string,omitempty"`
+	Duration time.Duration `json:"duration_ns,string,omitempty"`
 }
 
 // Target returns the name and the port.
@@ -66,31 +68,15 @@ func (d *Decision) String() string {
 }
 
 // Details returns the decision in the form of an engine's event.
-func (d *Decision) Details() map[string]string {
-	m := map[string]string{"name": d.Name, "port": strconv.Itoa(int(d.Port)), "allowed": strconv.FormatBool(d.Allowed),
-		"connections": strconv.FormatUint(d.Connections, 10)}
-	for key, text := range map[string]string{"reason": d.Reason, "address": d.Address, "by": d.Source} {
-		if text != "" {
-			m[key] = text
-		}
-	}
-	if d.Allowed {
-		m["sent"], m["received"] = strconv.FormatUint(d.Sent, 10), strconv.FormatUint(d.Received, 10)
-		m["duration_ns"] = strconv.FormatInt(int64(d.Duration), 10)
-	}
-	return m
+func (d *Decision) Details() (details map[string]string) {
+	text, _ := json.Marshal(d) // texts and numbers always encode
+	_ = json.Unmarshal(text, &details)
+	return details
 }
 
-// ParseDecision reads [Decision.Details]. Invalid fields become zero.
-func ParseDecision(m map[string]string) (d Decision) {
-	d.Name, d.Reason, d.Address, d.Source = m["name"], m["reason"], m["address"], m["by"]
-	port, _ := strconv.ParseUint(m["port"], 10, 16)
-	d.Port = uint16(port)
-	d.Allowed, _ = strconv.ParseBool(m["allowed"])
-	d.Connections, _ = strconv.ParseUint(m["connections"], 10, 64)
-	d.Sent, _ = strconv.ParseUint(m["sent"], 10, 64)
-	d.Received, _ = strconv.ParseUint(m["received"], 10, 64)
-	duration, _ := strconv.ParseInt(m["duration_ns"], 10, 64)
-	d.Duration = time.Duration(duration)
+// ParseDecision reads [Decision.Details]. An invalid field becomes zero, and so may others.
+func ParseDecision(details map[string]string) (d Decision) {
+	text, _ := json.Marshal(details)
+	_ = json.Unmarshal(text, &d)
 	return d
 }

@@ -3,6 +3,7 @@ package egress
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -262,19 +263,21 @@ func (rs Rules) Ports(name string) (ports []Port) {
 	if !ok {
 		return nil
 	}
+	private := map[uint16]bool{}
 	for _, r := range rs {
 		if r.Denies || !r.matches(name) {
 			continue
 		}
 		for _, number := range r.Ports {
-			i, found := slices.BinarySearchFunc(ports, number, func(p Port, n uint16) int { return int(p.Number) - int(n) })
-			if !found {
-				ports = slices.Insert(ports, i, Port{Number: number})
-			}
-			ports[i].Private = ports[i].Private || r.Private
+			private[number] = private[number] || r.Private
 		}
 	}
-	return slices.DeleteFunc(ports, func(p Port) bool { return rs.denies(name, p.Number) })
+	for _, number := range slices.Sorted(maps.Keys(private)) {
+		if !rs.denies(name, number) {
+			ports = append(ports, Port{number, private[number]})
+		}
+	}
+	return ports
 }
 
 // denies expects a name from Canonical; port 0 means all of its ports.

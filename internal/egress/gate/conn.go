@@ -64,7 +64,9 @@ func (c *conn) report() {
 	}
 	c.quiet = true
 	d := &c.decision
-	d.Sent, d.Received, d.Duration = uint64(c.sent.Load()), uint64(c.received.Load()), time.Since(c.begun)
+	if d.Allowed {
+		d.Sent, d.Received, d.Duration = uint64(c.sent.Load()), uint64(c.received.Load()), time.Since(c.begun)
+	}
 	c.gate.decided(*d)
 }
 
