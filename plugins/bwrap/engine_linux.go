@@ -43,15 +43,8 @@ type engine struct {
 
 // open refuses a Spec with which no command could start.
 func (e *engine) open(_ context.Context, spec *shared.Spec) error {
-	named, err := parsePath(spec.Options)
-	if err != nil {
-		return err
-	}
-	launcher, err := locate(named)
-	if err != nil {
-		return err
-	}
-	return outOfReach(launcher, named != "", spec)
+	_, err := locateFor(spec)
+	return err
 }
 
 type opened struct {
@@ -109,12 +102,17 @@ func (s *opened) events(*shared.Command) []shared.Event {
 	return out
 }
 
+// locateFor finds the launcher of a Spec's commands, which must be out of their reach.
 func locateFor(spec *shared.Spec) (string, error) {
 	named, err := parsePath(spec.Options)
 	if err != nil {
 		return "", err
 	}
-	return locate(named)
+	launcher, err := locate(named)
+	if err != nil {
+		return "", err
+	}
+	return launcher, outOfReach(launcher, named != "", spec)
 }
 
 // argsFD is the descriptor of the options, firstFD that of the first file that they name.
