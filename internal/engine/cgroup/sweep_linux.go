@@ -13,10 +13,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// Sweep removes the groups whose owners have died, with their processes. It returns the number of
-// those groups.
-func (h Host) Sweep() int {
-	removed := 0
+// Sweep removes the groups whose owners have died, with their processes.
+func (h Host) Sweep() {
 	for _, p := range h.Places {
 		entries, err := os.ReadDir(p.Dir)
 		if err != nil {
@@ -31,13 +29,10 @@ func (h Host) Sweep() int {
 			if err != nil {
 				continue // in use, or another user's
 			}
-			if empty(dir) {
-				removed++
-			}
+			empty(dir)
 			f.Close()
 		}
 	}
-	return removed
 }
 
 const (
@@ -48,14 +43,10 @@ const (
 )
 
 // empty ends the processes of a group, and removes it.
-func empty(dir string) bool {
+func empty(dir string) {
 	for round := range rounds {
-		switch err := unix.Rmdir(dir); err {
-		case nil, unix.ENOENT:
-			return true
-		case unix.EBUSY, unix.EINTR:
-		default:
-			return false
+		if err := unix.Rmdir(dir); err != unix.EBUSY && err != unix.EINTR {
+			return
 		}
 		if end(dir) == 0 {
 			// The kernel releases the dead a moment after they disappear, and, in version 1, no
@@ -63,7 +54,6 @@ func empty(dir string) bool {
 			unix.Poll(nil, 1<<min(round, 6))
 		}
 	}
-	return false
 }
 
 // end kills the processes of a group, waits until they are gone, and returns their number.
