@@ -3,7 +3,9 @@ package seatbelt
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
@@ -76,8 +78,11 @@ func (e *engine) try(ctx context.Context, p *profile) error {
 // run executes sandbox-exec with an empty environment.
 func (e *engine) run(ctx context.Context, words []string) error {
 	launcher, err := hostpath.Installed(e.platform.launcher)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &shared.Error{Kind: shared.ErrUnusable, Message: fmt.Sprintf("no %s: %v", e.platform.launcher, err), Hint: "it is part of macOS; this version may have removed it"}
+	}
 	if err != nil {
-		return err
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error(), Hint: "it runs outside of every sandbox, so only root may be able to change it"}
 	}
 	cmd := launcher.Command(ctx, words...)
 	cmd.Env = []string{}
@@ -153,7 +158,7 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *cmdengine.La
 		}
 	}()
 	s.proxy = out.port
-	env, err := environment(p, out.environment(cmd.Env), s.places)
+	env, err := environment(p, out.network.Environment(cmd.Env, out.gate), s.places)
 	if err != nil {
 		return nil, err
 	}

@@ -69,13 +69,6 @@ func (o *outlet) hear(emit func(shared.Event)) {
 	}
 }
 
-func (o *outlet) environment(env []string) []string {
-	if o.network == nil {
-		return env
-	}
-	return o.network.Environment(env, o.gate)
-}
-
 func (o *outlet) close() {
 	if o.gate != nil {
 		o.gate.Close()

@@ -143,9 +143,9 @@ func (n *Network) Begin(ctx context.Context, way Way) (*Gate, error) {
 }
 
 // Environment is a command's, in which the variables of a gate's proxy replace others with these
-// names.
+// names. n may be nil.
 func (n *Network) Environment(env []string, g *Gate) []string {
-	if !n.named {
+	if n == nil || !n.named {
 		return env
 	}
 	return With(env, g.Environment())
