@@ -204,7 +204,7 @@ func (g *Group) Add(pid int) error {
 		return g.scope.adopt(pid)
 	}
 	for _, m := range g.members {
-		if m.has(pid) {
+		if m.Version == 2 && has(m.group, pid) { // a new one of version 1 is empty
 			continue // it began there, which saves a move
 		}
 		moved := map[int]bool{}
@@ -221,12 +221,9 @@ func (g *Group) Add(pid int) error {
 	return nil
 }
 
-// has reports whether pid is in the group. A new one of version 1 is empty.
-func (m member) has(pid int) bool {
-	if m.Version != 2 {
-		return false
-	}
-	text, _ := os.ReadFile(filepath.Join(m.group, "cgroup.procs"))
+// has reports whether pid is in a group.
+func has(group string, pid int) bool {
+	text, _ := os.ReadFile(filepath.Join(group, "cgroup.procs"))
 	return slices.Contains(strings.Fields(string(text)), strconv.Itoa(pid))
 }
 
@@ -263,28 +260,20 @@ func (g *Group) Killed() uint64 {
 		return 0
 	}
 	if g.scope != nil {
-		if g.scope.events == nil {
-			return 0
-		}
 		var text [1024]byte
-		n, _ := g.scope.events.ReadAt(text[:], 0)
+		n, _ := g.scope.events.ReadAt(text[:], 0) // none of a nil file
 		return oomKills(string(text[:n]))
 	}
 	for _, m := range g.members {
-		for _, c := range m.Controllers {
-			if c != Memory {
-				continue
-			}
-			name := "memory.events"
-			if m.Version == 1 {
-				name = "memory.oom_control"
-			}
-			text, err := os.ReadFile(filepath.Join(m.group, name))
-			if err != nil {
-				return 0
-			}
-			return oomKills(string(text))
+		if !slices.Contains(m.Controllers, Memory) {
+			continue
 		}
+		name := "memory.events"
+		if m.Version == 1 {
+			name = "memory.oom_control"
+		}
+		text, _ := os.ReadFile(filepath.Join(m.group, name))
+		return oomKills(string(text))
 	}
 	return 0
 }

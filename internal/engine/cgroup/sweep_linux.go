@@ -3,7 +3,6 @@ package cgroup
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,10 +61,7 @@ func end(dir string) (ended int) {
 	if err != nil {
 		return 0
 	}
-	in := func(pid int) bool {
-		again, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-		return err == nil && slices.Contains(strings.Fields(string(again)), strconv.Itoa(pid))
-	}
+	in := func(pid int) bool { return has(dir, pid) }
 	for _, id := range strings.Fields(string(list)) {
 		// Zero is a process of another pid namespace.
 		if pid, err := strconv.Atoi(id); err == nil && pid > 0 && proc.Kill(pid, in, patience) {
