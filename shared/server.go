@@ -115,17 +115,13 @@ func (s *server) Open(in *pb.OpenRequest, stream pb.Engine_OpenServer) (err erro
 			err = ctx.Err()
 		}
 	}
-	if closeErr := s.abandon(id, box); closeErr != nil {
+	// Its host cannot close it any more.
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTime)
+	defer cancel()
+	if closeErr := s.end(ctx, id, box); closeErr != nil {
 		s.log.Warn("closing an abandoned sandbox", "error", closeErr)
 	}
 	return err
-}
-
-// abandon closes a sandbox that its host cannot close any more.
-func (s *server) abandon(id string, box *servedSandbox) error {
-	ctx, cancel := context.WithTimeout(context.Background(), cleanupTime)
-	defer cancel()
-	return s.end(ctx, id, box)
 }
 
 func (s *server) newID() string { return strconv.FormatUint(s.lastID.Add(1), 10) }
