@@ -209,7 +209,7 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 
 // diagnose explains why a launcher ended before its init answered.
 func (s *opened) diagnose(_ context.Context, stderr string, status *syscall.WaitStatus) error {
-	if status == nil || !status.Exited() {
+	if !status.Exited() {
 		return nil // killed, which proves nothing about the machine
 	}
 	e := diagnose(stderr, nsengine.LookAtKernel())

@@ -96,8 +96,8 @@ type Config struct {
 	HoldLimits bool
 
 	// Diagnose explains, with Init, why the launcher ended before the init answered. stderr is its
-	// output, at most 1 MiB, and status its end, nil if unknown. A nil function or result is an
-	// ErrUnavailable that quotes stderr. After [ErrAgain] the command is started once more.
+	// output, at most 1 MiB, and status its end; without a known end it is not called. A nil function
+	// or result is an ErrUnavailable that quotes stderr. After [ErrAgain] the command is started once more.
 	Diagnose func(ctx context.Context, stderr string, status *syscall.WaitStatus) error
 }
 

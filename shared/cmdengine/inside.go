@@ -161,7 +161,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 	}
 	var again error
 	if diagnose := r.sandbox.attached.Diagnose; diagnose != nil && r.lost == nil {
-		if again = diagnose(ctx, stderr, r.end()); again != nil && !errors.Is(again, ErrAgain) {
+		if again = diagnose(ctx, stderr, &r.status); again != nil && !errors.Is(again, ErrAgain) {
 			return again
 		}
 	}

@@ -136,14 +136,6 @@ func (r *insideRun) giveUp() {
 	r.process.Kill()
 }
 
-// end is how the launcher ended, nil if unknown. It must be gone.
-func (r *insideRun) end() *syscall.WaitStatus {
-	if r.lost != nil {
-		return nil
-	}
-	return &r.status
-}
-
 // wasKilled reports whether a signal ended the launcher, perhaps with its parent.
 func (r *insideRun) wasKilled() bool { return r.lost != nil || !r.status.Exited() }
 
