@@ -18,12 +18,9 @@ import (
 
 // A Network is what a sandbox can reach, and be reached by, except with the host's whole network.
 type Network struct {
-	named     bool // the Spec has a list of names
-	rules     egress.Rules
-	hostPorts []uint16
-	publish   []egress.Publish
-	inject    *gate.Injection // nil without credentials
-	memory    uint64          // its limit in bytes, 0 for none
+	named   bool        // the Spec has a list of names
+	config  gate.Config // without the Way
+	publish []egress.Publish
 }
 
 // Read returns nil if there is nothing to pass.
@@ -32,9 +29,9 @@ func Read(of *shared.Spec) (*Network, error) {
 	if !spec.Gated() {
 		return nil, nil
 	}
-	n := &Network{named: spec.Mode == shared.NetworkNames, hostPorts: spec.HostPorts, memory: of.Limits.Memory}
+	n := &Network{named: spec.Mode == shared.NetworkNames, config: gate.Config{HostPorts: spec.HostPorts, Memory: of.Limits.Memory}}
 	var err error
-	if n.rules, err = egress.ParseRules(spec.Names); err != nil {
+	if n.config.Rules, err = egress.ParseRules(spec.Names); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "network", Message: err.Error()}
 	}
 	for i, text := range spec.Publish {
@@ -44,7 +41,7 @@ func Read(of *shared.Spec) (*Network, error) {
 		}
 		n.publish = append(n.publish, p)
 	}
-	n.inject, err = injection(&spec.Inject)
+	n.config.Inject, err = injection(&spec.Inject)
 	return n, err
 }
 
@@ -70,8 +67,8 @@ func credentials(list []shared.Credential) (out []gate.Credential) {
 
 // Renew replaces the values of the credentials, also in gates that have begun. n may be nil.
 func (n *Network) Renew(list []shared.Credential) {
-	if n != nil && n.inject != nil {
-		n.inject.Renew(credentials(list))
+	if n != nil && n.config.Inject != nil {
+		n.config.Inject.Renew(credentials(list))
 	}
 }
 
@@ -95,7 +92,7 @@ type Gate struct {
 }
 
 // Resets reports whether the gate needs its sandbox's resets to learn of some connections.
-func (n *Network) Resets() bool { return n != nil && n.named && len(n.rules) > 0 }
+func (n *Network) Resets() bool { return n != nil && n.named && len(n.config.Rules) > 0 }
 
 // Hear makes emit receive the connections made and refused, until stop or the gate's end, each
 // refusal once. In a session several commands hear of one gate.
@@ -113,8 +110,8 @@ func (g *Gate) Hear(emit func(shared.Event), session bool) (stop func()) {
 
 // Begin starts a gate.
 func (n *Network) Begin(ctx context.Context, way Way) (*Gate, error) {
-	config := gate.Config{Rules: n.rules, Sockets: way.Sockets, HostPorts: n.hostPorts, Proxy: way.Proxy, Inject: n.inject, Memory: n.memory,
-		Resets: way.Resets && n.Resets()}
+	config := n.config
+	config.Sockets, config.Proxy, config.Resets = way.Sockets, way.Proxy, way.Resets && n.Resets()
 	g, err := gate.Start(ctx, config)
 	var notes []shared.Event
 	if unseen, ok := errors.AsType[*gate.ResetsError](err); ok {
@@ -125,7 +122,7 @@ func (n *Network) Begin(ctx context.Context, way Way) (*Gate, error) {
 	if err != nil {
 		attribute := "network"
 		if port, ok := errors.AsType[*gate.HostPortError](err); ok {
-			attribute = fmt.Sprintf("host_ports[%d]", slices.Index(n.hostPorts, port.Port))
+			attribute = fmt.Sprintf("host_ports[%d]", slices.Index(config.HostPorts, port.Port))
 		}
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: attribute, Message: err.Error()}
 	}
