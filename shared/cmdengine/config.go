@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
@@ -112,7 +113,7 @@ func New(c Config) shared.Engine {
 		panic(fmt.Sprintf("cmdengine.New: the Info of engine %q claims %s, and its Config sets NoPIDNamespace, so that a command that kills the init leaves processes behind: take one of the two out",
 			c.Info.Name, shared.FeatureProcessesHidden))
 	}
-	return &engine{config: c}
+	return &engine{config: c, limitHost: sync.OnceValue(limitHost)}
 }
 
 // initEnds says that the init, not the end of its launcher, ends what the command started.

@@ -10,10 +10,8 @@ import (
 )
 
 type engine struct {
-	config Config
-
-	lookOnce sync.Once
-	groups   cgroup.Host // enforces limits here; set by limitHost
+	config    Config
+	limitHost func() cgroup.Host // finds out once what enforces limits here
 
 	keeping  sync.Mutex
 	sessions map[string]*persistentSession // by the session's ID
@@ -21,12 +19,10 @@ type engine struct {
 
 // limitHost finds out what can enforce limits here, and removes the groups of engines that were
 // killed.
-func (e *engine) limitHost() cgroup.Host {
-	e.lookOnce.Do(func() {
-		e.groups = cgroup.Look()
-		e.groups.Sweep()
-	})
-	return e.groups
+func limitHost() cgroup.Host {
+	groups := cgroup.Look()
+	groups.Sweep()
+	return groups
 }
 
 func (e *engine) Info(context.Context) (shared.Info, error) { return e.config.Info, nil }

@@ -177,10 +177,10 @@ func TestThroughSystemd(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := New(limitedConfig()).(*engine)
-	e.lookOnce.Do(func() {
-		e.groups = cgroup.Host{Manager: &cgroup.Manager{Bus: program, RuntimeDir: "/run/user/7",
+	e.limitHost = func() cgroup.Host {
+		return cgroup.Host{Manager: &cgroup.Manager{Bus: program, RuntimeDir: "/run/user/7",
 			Controllers: []cgroup.Controller{cgroup.Memory, cgroup.CPU, cgroup.PIDs}}}
-	})
+	}
 	sb, err := e.Open(t.Context(), shared.Spec{Limits: limited})
 	if err != nil {
 		t.Fatal(err)
