@@ -24,14 +24,6 @@ func check(filename string, src []byte) hcl.Diagnostics {
 		return sourceError(filename, src, 0, 0, "File too long",
 			fmt.Sprintf("A configuration has at most %d bytes, and this file more.", MaxSize))
 	}
-	if bytes.HasPrefix(src, []byte("\xef\xbb\xbf")) {
-		return sourceError(filename, src, 0, 3, "Byte order mark",
-			"The file begins with a byte order mark. Save it as UTF-8 without one.")
-	}
-	if bytes.HasPrefix(src, []byte("\xff\xfe")) || bytes.HasPrefix(src, []byte("\xfe\xff")) {
-		return sourceError(filename, src, 0, 0, "Not UTF-8",
-			"The file looks like UTF-16. Save it as UTF-8.")
-	}
 	if diags := checkCharacters(filename, src); diags.HasErrors() {
 		return diags
 	}
@@ -55,15 +47,9 @@ func checkCharacters(filename string, src []byte) hcl.Diagnostics {
 			summary = "Not UTF-8"
 			detail = fmt.Sprintf("The byte 0x%02x here is not part of UTF-8 text. Save the file as UTF-8.", c)
 		case r == '\r' && i+1 < len(src) && src[i+1] == '\n':
-		case r == '\r':
-			summary = "Carriage return"
-			detail = "A carriage return without a line feed hides text on terminals. End lines with a line feed."
-		case r < ' ' || r >= 0x7f && r < 0xa0:
-			summary = "Control character"
-			detail = fmt.Sprintf("The control character U+%04X cannot be seen. Remove it, or write it as \\u%04X in a string.", r, r)
-		case misleading(r):
-			summary = "Invisible character"
-			detail = fmt.Sprintf("The character U+%04X changes how the text around it is shown. Remove it, or write it as \\u%04X in a string.", r, r)
+		case r < ' ' || r >= 0x7f && r < 0xa0, misleading(r):
+			summary = "Hidden character"
+			detail = fmt.Sprintf("The character U+%04X cannot be seen, or changes how the text around it is shown. Remove it, or write it as \\u%04X in a string.", r, r)
 		}
 		if summary != "" {
 			diags = append(diags, sourceError(filename, src, i, i+n, summary, detail)...)
