@@ -132,9 +132,10 @@ func (d *decoder) bind(it item) (host.Bind, bool) {
 			bindSchema.attributes[i].read(d, f.item, &bind)
 			continue
 		}
-		detail := " It takes " + list(namesOf(&bindSchema.schema), "and") + "."
-		if meant := meantOfBind(f.key); meant != "" && !f.hiddenKey {
-			detail = fmt.Sprintf(" Did you mean %q?", meant)
+		names := namesOf(&bindSchema.schema)
+		detail := " It takes " + list(names, "and") + "."
+		if near := nearest(f.key, names); near != "" && !f.hiddenKey {
+			detail = fmt.Sprintf(" Did you mean %q?", near)
 		}
 		d.report(f.keyAt, "Unknown attribute", fmt.Sprintf("%s: %s is not one of its attributes.%s", it.name, f.showKey(), detail))
 	}
@@ -142,19 +143,6 @@ func (d *decoder) bind(it item) (host.Bind, bool) {
 		d.report(it.at, "Missing attribute", it.name+" needs host, the path to show.")
 	}
 	return bind, len(d.diags) == before
-}
-
-// meantOfBind is the attribute of a bind that another tool's name means; "" if there is none.
-func meantOfBind(name string) string {
-	switch name {
-	case "source", "src", "path":
-		return "host"
-	case "destination", "target", "dst":
-		return "container"
-	case "writable", "readonly":
-		return "read_only"
-	}
-	return nearest(name, namesOf(&bindSchema.schema))
 }
 
 func (d *decoder) passthrough(it item) []string {
