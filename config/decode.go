@@ -105,7 +105,7 @@ func (d *decoder) sandboxName(f *File, it item) (string, bool) {
 	if _, found := f.sandboxes[name]; !ok || found || len(f.names) == 0 { // it reports a file without sandboxes elsewhere
 		return name, ok
 	}
-	detail := f.noSuchSandbox(name)
+	detail := upperFirst(f.noSuchSandbox(name))
 	if it.hidden {
 		detail = "The value is not the name of a sandbox."
 	}

@@ -132,7 +132,7 @@ func (f *File) Choose(name string) (string, error) {
 	case name != "" && f.sandboxes[name] != nil:
 		return name, nil
 	case name != "":
-		return "", errors.New(lowerFirst(strings.TrimSuffix(f.noSuchSandbox(name), ".")))
+		return "", errors.New(strings.TrimSuffix(f.noSuchSandbox(name), "."))
 	case f.options.DefaultSandbox != "":
 		return f.options.DefaultSandbox, nil
 	case len(f.names) == 0:
@@ -143,7 +143,7 @@ func (f *File) Choose(name string) (string, error) {
 }
 
 func (f *File) noSuchSandbox(name string) string {
-	detail := fmt.Sprintf("There is no sandbox %q.", name)
+	detail := fmt.Sprintf("there is no sandbox %q.", name)
 	if near := nearest(name, f.names); near != "" {
 		return detail + fmt.Sprintf(" Did you mean %q?", near)
 	}

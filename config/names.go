@@ -71,10 +71,3 @@ func validEnvName(s string) bool {
 func validEnvGlob(s string) bool {
 	return s != "" && validEnvName(strings.NewReplacer("*", "_", "?", "_").Replace(s))
 }
-
-func lowerFirst(s string) string {
-	if s != "" && s[0] >= 'A' && s[0] <= 'Z' {
-		return string(s[0]-'A'+'a') + s[1:]
-	}
-	return s
-}
