@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -102,33 +102,18 @@ func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, er
 	return &Suite{k, options}, nil
 }
 
-// startsOne runs an empty command in the usual sandbox, unless the engine needs options.
-func startsOne(ctx context.Context, k *scene.Kit) error {
+// startsOne runs an empty command in the usual sandbox.
+func startsOne(ctx context.Context, k *scene.Kit) (refused error) {
 	status, detail := k.InScene(ctx, scene.Place{AnyView: true, AnyNetwork: true}, "start", func(s *scene.Scene) {
 		o := s.Attempt(s.Trying("nothing"))
-		if needsOptions(o.Refused) == nil {
-			s.Must(errors.Join(o.Refused, o.Broke))
-			if o.Verdict.Kind == actor.Broken {
-				s.Failf("%s (%v) stderr: %s", o.Output(), o.Status, scene.Tail(o.Stderr))
-			}
+		refused = o.Refused
+		s.Must(errors.Join(o.Refused, o.Broke))
+		if o.Verdict.Kind == actor.Broken {
+			s.Failf("%s (%v) stderr: %s", o.Output(), o.Status, scene.Tail(o.Stderr))
 		}
 	})
 	if status.Bad() {
-		return errors.New(detail)
-	}
-	return nil
-}
-
-// NeedsOptions returns the engine's error if it opens no sandbox without options that
-// [Options.EngineOptions] lacks; else nil.
-func (s *Suite) NeedsOptions(ctx context.Context) (err error) {
-	s.kit.InScene(ctx, scene.Place{}, "options", func(sc *scene.Scene) { err = needsOptions(sc.Attempt(sc.Trying("nothing")).Refused) })
-	return err // the cases report all other errors
-}
-
-func needsOptions(err error) error {
-	if e, ok := errors.AsType[*shared.Error](err); ok && e.Kind == shared.ErrInvalidSpec && strings.HasPrefix(e.Attribute, "config.") {
-		return e
+		return cmp.Or(refused, errors.New(detail))
 	}
 	return nil
 }
@@ -188,72 +173,41 @@ func (s *Suite) runCase(ctx context.Context, c testCase) Result {
 	return r
 }
 
-// Progress is how far a run is.
-type Progress struct {
-	Done int // cases that have ended
-	Of   int // cases in all
-	// Slowest is the running case that began first, at Since; empty if none runs.
-	Slowest string
-	Since   time.Time
-}
-
-// Run runs the chosen cases. tell, if not nil, is called when a case begins or ends, and every
-// second. When ctx ends, Run returns the results so far.
-func (s *Suite) Run(ctx context.Context, tell func(Progress)) Results {
+// Run runs the chosen cases. tell, if not nil, is called when a case has ended, with how many have, and
+// how many there are. When ctx ends, Run returns the results so far.
+func (s *Suite) Run(ctx context.Context, tell func(done, of int)) Results {
 	cases := s.cases()
 	results := make([]Result, len(cases))
-	begun, ended, all := make(chan int), make(chan int), make(chan struct{})
+	var mu sync.Mutex
+	done := 0
 	one := func(i int) {
-		if ctx.Err() == nil {
-			begun <- i
-			results[i] = s.runCase(ctx, cases[i])
-			ended <- i
+		r := s.runCase(ctx, cases[i])
+		mu.Lock()
+		defer mu.Unlock()
+		if ctx.Err() != nil {
+			return
+		}
+		results[i] = r
+		if done++; tell != nil {
+			tell(done, len(cases))
 		}
 	}
-	go func() {
-		defer close(all)
-		var group sync.WaitGroup
-		slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
-		for i, c := range cases {
-			if !c.alone {
-				slots <- struct{}{}
-				group.Go(func() { one(i); <-slots })
-			}
+	var group sync.WaitGroup
+	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
+	for i, c := range cases {
+		if !c.alone && ctx.Err() == nil {
+			slots <- struct{}{}
+			group.Go(func() { one(i); <-slots })
 		}
-		group.Wait()
-		for i, c := range cases {
-			if c.alone {
-				one(i)
-			}
+	}
+	group.Wait()
+	for i, c := range cases {
+		if c.alone && ctx.Err() == nil {
+			one(i)
 		}
-	}()
-	running, done := map[string]time.Time{}, 0
-	second := time.NewTicker(time.Second)
-	defer second.Stop()
-	for {
-		select {
-		case i := <-begun:
-			running[cases[i].ID] = time.Now()
-		case i := <-ended:
-			delete(running, cases[i].ID)
-			if done++; ctx.Err() != nil {
-				results[i] = Result{}
-			}
-		case <-second.C:
-		case <-all:
-			return Results{
-				Results: slices.DeleteFunc(results, func(r Result) bool { return r.Status == "" }), // did not run
-				claims:  s.kit.Info.Features, all: s.options.Run == nil && !s.options.ContractOnly,
-			}
-		}
-		if tell != nil {
-			p := Progress{Done: done, Of: len(cases)}
-			for id, since := range running {
-				if p.Slowest == "" || since.Before(p.Since) {
-					p.Slowest, p.Since = id, since
-				}
-			}
-			tell(p)
-		}
+	}
+	return Results{
+		Results: slices.DeleteFunc(results, func(r Result) bool { return r.Status == "" }), // did not run
+		claims:  s.kit.Info.Features, all: s.options.Run == nil && !s.options.ContractOnly,
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
@@ -141,19 +141,14 @@ func engineCommand(ctx context.Context, a *cli.App, explicit, engine string) (co
 	return h.EngineCommand(names[0])
 }
 
-// progress shows on a terminal how far a run is, and a slow case; nil if the output is not a
-// terminal.
-func progress(a *cli.App) func(enginetest.Progress) {
+// progress shows on a terminal how far a run is; nil if the output is not a terminal.
+func progress(a *cli.App) func(done, of int) {
 	if !cli.IsTerminal(a.Stderr) {
 		return nil
 	}
-	const long = 3 * time.Second
-	return func(p enginetest.Progress) {
-		text := fmt.Sprintf("%d of %d", p.Done, p.Of)
-		if took := time.Since(p.Since); p.Slowest != "" && took > long {
-			text += fmt.Sprintf("  %s runs for %v", p.Slowest, took.Truncate(time.Second))
-		}
-		if p.Done == p.Of {
+	return func(done, of int) {
+		text := fmt.Sprintf("%d of %d", done, of)
+		if done == of {
 			text = ""
 		}
 		fmt.Fprintf(a.Stderr, "\r\033[K%s", text)
@@ -161,7 +156,7 @@ func progress(a *cli.App) func(enginetest.Progress) {
 }
 
 // RunKit runs the kit on processes that the command starts.
-func RunKit(ctx context.Context, command *exec.Cmd, o enginetest.Options, tell func(enginetest.Progress)) (results enginetest.Results, err error) {
+func RunKit(ctx context.Context, command *exec.Cmd, o enginetest.Options, tell func(done, of int)) (results enginetest.Results, err error) {
 	o.Launch = enginetest.Launcher(command)
 	engine, err := o.Launch(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -176,13 +171,13 @@ func RunKit(ctx context.Context, command *exec.Cmd, o enginetest.Options, tell f
 	if err != nil && ctx.Err() != nil {
 		return results, errInterrupted
 	}
+	if e, ok := errors.AsType[*shared.Error](err); ok && strings.HasPrefix(e.Attribute, "config.") {
+		err = cli.Hint(err, `give its options, as its config block would have them: sbxhost engines test -options '{"NAME": VALUE}'`)
+	}
 	if err != nil {
 		return results, err
 	}
 	defer func() { err = errors.Join(err, suite.Close()) }()
-	if err := suite.NeedsOptions(ctx); err != nil && ctx.Err() == nil {
-		return results, cli.Hint(err, `give its options, as its config block would have them: sbxhost engines test -options '{"NAME": VALUE}'`)
-	}
 	results = suite.Run(ctx, tell)
 	if ctx.Err() != nil {
 		return results, errInterrupted

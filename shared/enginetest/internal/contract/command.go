@@ -214,12 +214,12 @@ func ownOverlay(s *subject) {
 	in, goOn := s.Pipe()
 	r, w := s.Pipe()
 	p := s.begin(sandbox, s.sh(write+"; echo made; read -r line; cat made; echo end"), shared.Stdio{Stdin: in, Stdout: w})
-	if out, err := s.reads(r, "made\n"); err != nil || out != "own\nmade\n" {
+	if out, err := actor.ReadUntil(r, "made\n"); err != nil || out != "own\nmade\n" {
 		s.Failf("the first command: %q, %v", out, err)
 	}
 	s.exits(s.run(sandbox, s.sh(write), nil), 0, "own\n")
 	goOn.WriteString("\n")
-	if out, err := s.reads(r, "end\n"); err != nil || out != "own\nend\n" {
+	if out, err := actor.ReadUntil(r, "end\n"); err != nil || out != "own\nend\n" {
 		s.Failf("the first command, after the second: %q, %v", out, err)
 	}
 	s.endNow(p)
@@ -248,7 +248,7 @@ func keptSecret(s *subject) {
 	s.Must(err)
 	r, w := s.Pipe()
 	p := s.begin(sandbox, cmd, shared.Stdio{Stdout: w})
-	inside, err := s.reads(r, "end\n")
+	inside, err := actor.ReadUntil(r, "end\n")
 	s.Must(err)
 	outside := actor.Search(s.Canary, "/proc/[0-9]*/cmdline")
 	s.endNow(p)
@@ -335,7 +335,7 @@ func planned(s *subject) {
 	}
 	inside, out := map[string]mounted{}, r
 	for {
-		line, err := s.reads(out, "\n")
+		line, err := actor.ReadUntil(out, "\n")
 		s.Must(err)
 		if line == "end\n" {
 			break

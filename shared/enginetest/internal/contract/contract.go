@@ -89,16 +89,11 @@ func (s *subject) begin(sandbox shared.Sandbox, cmd shared.Command, stdio shared
 	return p
 }
 
-// reads reads until a text comes, for one step's time.
-func (s *subject) reads(r *os.File, text string) (string, error) {
-	return actor.ReadUntil(r, text)
-}
-
 // started starts a command and waits for the first line that it writes.
 func (s *subject) started(sandbox shared.Sandbox, cmd shared.Command, stdin *os.File) (shared.Process, *os.File) {
 	r, w := s.Pipe()
 	p := s.begin(sandbox, cmd, shared.Stdio{Stdin: stdin, Stdout: w})
-	if _, err := s.reads(r, "\n"); err != nil {
+	if _, err := actor.ReadUntil(r, "\n"); err != nil {
 		s.Failf("the command says nothing: %v", err)
 	}
 	return p, r

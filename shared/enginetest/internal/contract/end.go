@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
@@ -143,7 +144,7 @@ func groupSignal(s *subject) {
 	// The shell does nothing about the signal; its child says that it got it.
 	p, out := s.started(s.open(), s.sh(`trap ':' USR1; sh -c 'trap "echo child; exit 0" USR1; echo; while :; do sleep 0.02; done' & wait; wait; exit 0`), nil)
 	s.signal(p, syscall.SIGUSR1)
-	if line, err := s.reads(out, "\n"); err != nil || line != "child\n" {
+	if line, err := actor.ReadUntil(out, "\n"); err != nil || line != "child\n" {
 		s.Failf("the child did not get it: %q, %v", line, err)
 	}
 	s.endNow(p)
@@ -287,7 +288,7 @@ func closes(s *subject) {
 	if r, err := p.Wait(s.Ctx); err != nil || r.Status.Signal != syscall.SIGKILL || r.TimedOut {
 		s.Failf("what ran: %+v, %v", r, err)
 	}
-	if _, err := s.reads(out, "\n"); err == nil || scene.HostHas(s.Path("ws/alive")) != nil {
+	if _, err := actor.ReadUntil(out, "\n"); err == nil || scene.HostHas(s.Path("ws/alive")) != nil {
 		s.Failf("it went on when Close had returned")
 	}
 	s.Check("a command of another sandbox", func() {
@@ -315,7 +316,7 @@ func everySignal(s *subject) {
 	told := map[string]bool{}
 	wait := func(sig syscall.Signal) error {
 		for !told[strconv.Itoa(int(sig))] {
-			line, err := s.reads(out, "\n")
+			line, err := actor.ReadUntil(out, "\n")
 			if err != nil {
 				return fmt.Errorf("signal %d did not come, but of them %v: %w", sig, slices.Sorted(maps.Keys(told)), err)
 			}

@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"io"
 	"os"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -117,26 +116,18 @@ const memoryAllowed = 128 << 20
 // grown measures the memory of the engine's process, one that has done nothing else,
 // around f; or of this process, if the engine has none of its own.
 func (s *subject) grown(f func()) {
-	memory, where := ownMemory, "this process"
+	pid := os.Getpid()
 	if s.Kit.Launch != nil {
-		l := s.launch()
-		memory, where = func() (int64, error) { return peakMemory(l.Pid()) }, "the engine's process"
+		pid = s.launch().Pid()
 	}
-	before, err := memory()
+	before, err := peakMemory(pid)
 	s.Must(err)
 	f()
-	after, err := memory()
+	after, err := peakMemory(pid)
 	s.Must(err)
 	if after-before > memoryAllowed {
-		s.Failf("%s grew by %d MiB", where, (after-before)>>20)
+		s.Failf("process %d grew by %d MiB", pid, (after-before)>>20)
 	}
-}
-
-// ownMemory is the greatest memory that this process ever had from the system.
-func ownMemory() (int64, error) {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.Sys), nil
 }
 
 // matchStream compares a stream with the pattern of a seed.
@@ -205,7 +196,7 @@ func independent(s *subject) {
 	outR, outW := s.Pipe()
 	errR, errW := s.Pipe()
 	p := s.begin(s.open(), s.sh("(head -c 50000000 /dev/zero; exit) & echo hello >&2; wait"), shared.Stdio{Stdout: outW, Stderr: errW})
-	if line, err := s.reads(errR, "\n"); line != "hello\n" {
+	if line, err := actor.ReadUntil(errR, "\n"); line != "hello\n" {
 		s.Failf("stderr while stdout is full: %q, %v", line, err)
 	}
 	_, err := io.Copy(io.Discard, outR)
@@ -260,7 +251,7 @@ func hostTerminal(s *subject) {
 	s.Must(err)
 	s.Must(pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}))
 	shows := func(want string) {
-		if shown, err := s.reads(master, want); err != nil {
+		if shown, err := actor.ReadUntil(master, want); err != nil {
 			s.Failf("the terminal does not show %q but %q: %v", want, shown, err)
 		}
 	}

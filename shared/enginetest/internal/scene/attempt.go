@@ -16,10 +16,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/actor"
 )
 
-const (
-	// maxOutput bounds what is kept of an output.
-	maxOutput = 1 << 20
-)
+// maxOutput bounds what is kept of an output.
+const maxOutput = 1 << 20
 
 // Outcome is the result of one attempt.
 type Outcome struct {
@@ -70,16 +68,6 @@ func (s *Scene) AttemptIn(sandbox shared.Sandbox, t *Trial) *Outcome {
 		}
 	}
 	return s.Start(s.Ctx, sandbox, t)
-}
-
-// Done is Attempt for a command that must run, and whose action must be tried.
-func (s *Scene) Done(t *Trial) *Outcome {
-	o := s.Attempt(t)
-	s.Must(errors.Join(o.Refused, o.Broke))
-	if o.Verdict.Kind == actor.Broken && t.Act != nil {
-		s.Failf("%s", o.Output())
-	}
-	return o
 }
 
 // Start runs the trial's command to its end.
