@@ -9,23 +9,15 @@ import (
 )
 
 // Outcome is the decision about a command. The zero value denies.
-type Outcome int
+type Outcome string
 
 const (
-	Denied Outcome = iota
-	Sandboxed
-	Unsandboxed
+	Denied      Outcome = ""
+	Sandboxed   Outcome = "sandboxed"
+	Unsandboxed Outcome = "unsandboxed"
 )
 
-func (o Outcome) String() string {
-	switch o {
-	case Sandboxed:
-		return "sandboxed"
-	case Unsandboxed:
-		return "unsandboxed"
-	}
-	return "denied"
-}
+func (o Outcome) String() string { return cmp.Or(string(o), "denied") }
 
 // ErrAsks is the error for a command that a person would have to approve, and whose caller nobody can ask.
 // Nothing was run or logged.
@@ -83,8 +75,8 @@ func Decide(f Facts) Decision {
 }
 
 func decide(f Facts) Decision {
-	if f.Mode < ModeAsk || f.Mode > ModeDeny {
-		return deny(RuleInvalid, fmt.Sprintf("there is no %v", f.Mode), "")
+	if !f.Mode.known() {
+		return deny(RuleInvalid, fmt.Sprintf("there is no mode %q", f.Mode), "")
 	}
 	if f.Bypass {
 		if !f.AllowBypass {
@@ -137,7 +129,7 @@ func deny(rule Rule, reason, hint string) Decision {
 
 func modeDeny(f Facts, why string) Decision {
 	by := cmp.Or(f.ModeOrigin, "the mode of approvals")
-	return deny(RuleModeDeny, fmt.Sprintf("%s, and %s = %q forbids to run anything without a sandbox", why, by, ModeDeny.String()), f.Fix)
+	return deny(RuleModeDeny, fmt.Sprintf("%s, and %s = %q forbids to run anything without a sandbox", why, by, ModeDeny), f.Fix)
 }
 
 // approval decides about a command that would run unsandboxed; why gives the reason.

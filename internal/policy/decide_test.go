@@ -17,7 +17,7 @@ func everyFacts(f func(full, bare Facts)) int {
 	lacks := shared.Loss{Feature: shared.FeatureNetworkNone, Attribute: "network", What: "network = false"}
 	for state := EngineUnknown - 1; state <= EngineUnconfined+1; state++ {
 		for _, fallback := range []Fallback{FallbackDefault, FallbackDeny, FallbackApprove, "maybe"} {
-			for mode := ModeAsk - 1; mode <= ModeDeny+1; mode++ {
+			for _, mode := range []Mode{ModeAsk, ModeAlways, ModeDeny, "ask", "maybe"} {
 				for _, approval := range []Approval{NoApproval, Refused, ApprovedOnce, ApprovedSession, ApprovedAlways, "approved", "Always"} {
 					for bits := range 1 << 5 {
 						bit := func(n int) bool { return bits&(1<<n) != 0 }

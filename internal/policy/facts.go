@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -57,35 +59,25 @@ const (
 )
 
 // Mode says what happens to commands that would run unsandboxed. The zero value is ModeAsk.
-type Mode int
+type Mode string
 
 const (
-	ModeAsk    Mode = iota // a person must approve each
-	ModeAlways             // they run
-	ModeDeny               // they do not run
+	ModeAsk    Mode = ""       // a person must approve each
+	ModeAlways Mode = "always" // they run
+	ModeDeny   Mode = "deny"   // they do not run
 )
 
-func (m Mode) String() string {
-	switch m {
-	case ModeAsk:
-		return "ask"
-	case ModeAlways:
-		return "always"
-	case ModeDeny:
-		return "deny"
-	}
-	return fmt.Sprintf("mode(%d)", int(m))
-}
+func (m Mode) String() string { return cmp.Or(string(m), "ask") }
+
+func (m Mode) known() bool { return slices.Contains([]Mode{ModeAsk, ModeAlways, ModeDeny}, m) }
 
 // ParseMode is the inverse of Mode.String; "" is ModeAsk.
 func ParseMode(s string) (Mode, error) {
-	switch s {
-	case "", "ask":
+	switch m := Mode(s); {
+	case s == "ask":
 		return ModeAsk, nil
-	case "always":
-		return ModeAlways, nil
-	case "deny":
-		return ModeDeny, nil
+	case m.known():
+		return m, nil
 	}
 	return ModeDeny, fmt.Errorf(`%q is none of "ask", "always" and "deny"`, s)
 }
