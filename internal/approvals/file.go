@@ -3,14 +3,12 @@
 package approvals
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -132,34 +130,10 @@ func (d document) locked(ctx context.Context, do func(dir *os.File) error) error
 
 // replace writes the text, completely or not at all. The caller holds the lock, so a file with the
 // temporary name is from a killed writer.
-func (d document) replace(dir *os.File, text []byte) (err error) {
-	at, temp := int(dir.Fd()), d.name+".new"
-	fail := func(op string, err error) error {
-		return &fs.PathError{Op: op, Path: filepath.Join(d.dir, temp), Err: err}
-	}
-	if err := unix.Unlinkat(at, temp, 0); err != nil && err != unix.ENOENT {
-		return fail("remove", err)
-	}
-	fd, err := unix.Openat(at, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return fail("create", err)
-	}
-	f := os.NewFile(uintptr(fd), filepath.Join(d.dir, temp))
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = cmp.Or(err, f.Close())
-	if err == nil {
-		err = unix.Renameat(at, temp, at, d.name)
-	}
-	if err != nil {
-		unix.Unlinkat(at, temp, 0)
-		return fmt.Errorf("%s: %w", d.path(), err)
-	}
-	// Some file systems cannot sync a directory. The file is written.
-	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
+func (d document) replace(dir *os.File, text []byte) error {
+	at, temp := hostpath.At(dir), d.name+".new"
+	if err := at.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return nil
+	return at.Put(temp, d.name, text, 0o600, nil)
 }

@@ -3,6 +3,7 @@
 package hostpath
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -100,6 +101,9 @@ func OpenDir(base, path string, writable func() []string) (*Dir, error) {
 	return &Dir{fd, resolved}, nil
 }
 
+// At returns the Dir of an open directory, which the caller closes.
+func At(dir *os.File) *Dir { return &Dir{int(dir.Fd()), dir.Name()} }
+
 // Path returns the directory's path without symlinks.
 func (d *Dir) Path() string { return d.path }
 
@@ -123,11 +127,36 @@ func (d *Dir) Create(name string, perm fs.FileMode) (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(d.path, name)), nil
 }
 
-// Temp makes a file with a name that nobody can guess.
-func (d *Dir) Temp(perm fs.FileMode) (f *os.File, name string, err error) {
-	name = ".sbxhost-" + rand.Text()
-	f, err = d.Create(name, perm)
-	return f, name, err
+// TempName is a name that nobody can guess.
+func TempName() string { return ".sbxhost-" + rand.Text() }
+
+// Put puts a file of that name into the directory, completely or not at all; meanwhile it is called temp. If
+// ready is not nil, it can refuse the file at the end.
+func (d *Dir) Put(temp, name string, text []byte, mode fs.FileMode, ready func(*os.File) error) error {
+	f, err := d.Create(temp, mode)
+	if err != nil {
+		return fmt.Errorf("%s cannot be written: %w", Shown(filepath.Join(d.path, name)), err)
+	}
+	_, err = f.Write(text)
+	if err == nil && ready != nil {
+		err = ready(f)
+	}
+	if err == nil {
+		// Otherwise, after a crash of the machine, the new name may exist without the text.
+		err = f.Sync()
+	}
+	err = cmp.Or(err, f.Close())
+	if err == nil {
+		err = d.Rename(temp, name)
+	}
+	if err == nil {
+		err = d.Sync()
+	}
+	if err != nil {
+		d.Remove(temp)
+		return fmt.Errorf("%s was not written: %w", Shown(filepath.Join(d.path, name)), err)
+	}
+	return nil
 }
 
 func (d *Dir) Remove(name string) error { return d.error("remove", name, unix.Unlinkat(d.fd, name, 0)) }

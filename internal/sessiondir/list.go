@@ -4,7 +4,6 @@ package sessiondir
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // recordFile has the root of a named session's workspace.
@@ -46,22 +47,12 @@ func (d *Dir) Claim(ctx context.Context, root string) error {
 
 // record writes the record, all of it or nothing, even after a power cut.
 func (d *Dir) record(root string) error {
-	temp := filepath.Join(d.dir, "."+rand.Text())
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err == nil {
-		if _, err = f.WriteString(root); err == nil {
-			err = f.Sync()
-		}
-		f.Close()
-	}
-	if err == nil {
-		err = os.Rename(temp, filepath.Join(d.dir, recordFile))
-	}
+	dir, err := os.Open(d.dir)
 	if err != nil {
-		os.Remove(temp) // on a full disk, half of it exists by now
-		return fmt.Errorf("session directory: %w", err)
+		return private(err)
 	}
-	return nil
+	defer dir.Close()
+	return private(hostpath.At(dir).Put(hostpath.TempName(), recordFile, []byte(root), 0o600, nil))
 }
 
 // readRecord returns the root of the workspace of the session directory dir.

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
-	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/replace"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
@@ -83,7 +82,7 @@ func (r *resultFile) write(res *Result) (err error) {
 	defer r.dir.Close()
 	text, err := json.MarshalIndent(res, "", "  ")
 	if err == nil {
-		err = replace.Put(r.dir, r.name, append(text, '\n'), 0o644, r.ready)
+		err = r.dir.Put(hostpath.TempName(), r.name, append(text, '\n'), 0o644, r.ready)
 	}
 	if err != nil {
 		return fmt.Errorf("-result: %w", err)

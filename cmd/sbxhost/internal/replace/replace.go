@@ -43,7 +43,7 @@ func Replace(dir *hostpath.Dir, name string, before, text []byte) (err error) {
 	case was.Mode&0o200 == 0:
 		return fmt.Errorf("%s is read-only: chmod u+w it", cli.Quote(path))
 	}
-	return Put(dir, name, text, 0o600, func(f *os.File) error {
+	return dir.Put(hostpath.TempName(), name, text, 0o600, func(f *os.File) error {
 		if os.Geteuid() == 0 {
 			// A file that root changes stays its owner's. Nobody else can give a file away.
 			if err := f.Chown(int(was.Uid), int(was.Gid)); err != nil {
@@ -62,35 +62,6 @@ func Replace(dir *hostpath.Dir, name string, before, text []byte) (err error) {
 		}
 		return err
 	})
-}
-
-// Put puts a file of that name into a directory, completely or not at all. If ready is not nil, it
-// can refuse the file at the end.
-func Put(dir *hostpath.Dir, name string, text []byte, mode fs.FileMode, ready func(*os.File) error) error {
-	f, temp, err := dir.Temp(mode)
-	if err != nil {
-		return fmt.Errorf("%s cannot be written: %w", cli.Quote(filepath.Join(dir.Path(), name)), err)
-	}
-	_, err = f.Write(text)
-	if err == nil && ready != nil {
-		err = ready(f)
-	}
-	if err == nil {
-		// Otherwise, after a crash of the machine, the new name may exist without the text.
-		err = f.Sync()
-	}
-	err = cmp.Or(err, f.Close())
-	if err == nil {
-		err = dir.Rename(temp, name)
-	}
-	if err == nil {
-		err = dir.Sync()
-	}
-	if err != nil {
-		dir.Remove(temp)
-		return fmt.Errorf("%s was not written: %w", cli.Quote(filepath.Join(dir.Path(), name)), err)
-	}
-	return nil
 }
 
 // New writes a file that must not exist, unless forced, and follows no symlink that a command can
