@@ -19,7 +19,7 @@ func writeSample(a *cli.App, fs *flag.FlagSet) func() error {
 		if err := replace.New(path, a.WritableDirs(host.Options{}, path), config.Sample(), *force); err != nil {
 			return err
 		}
-		setup.TrustWritten(a, path, config.Sample())
+		setup.KeepTrust(a, path, nil, config.Sample())
 		return a.Print(cli.Printable(path) + "\n")
 	}
 }
