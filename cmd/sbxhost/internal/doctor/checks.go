@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
+	"github.com/sbxhost/sbxhost/internal/sessiondir"
 )
 
 // examine runs all checks of this platform.
@@ -28,27 +29,17 @@ func asWhom() string {
 // cacheDir writes to the directory of the sessions' scratch space.
 func cacheDir(a *cli.App) finding {
 	f := finding{Name: "cache directory", State: stateOK}
-	base := a.Getenv("XDG_CACHE_HOME")
-	if !filepath.IsAbs(base) {
-		base = filepath.Join(a.Getenv("HOME"), ".cache")
-		if runtime.GOOS == "darwin" {
-			base = filepath.Join(a.Getenv("HOME"), "Library", "Caches")
-		}
+	base, err := sessiondir.UserBase(a.LookupEnv)
+	dir := ""
+	if err == nil {
+		dir, err = os.MkdirTemp(nearest(base), ".sbxhost-doctor-")
 	}
-	const consequence = "sessions have no place for their scratch space"
-	if !filepath.IsAbs(base) {
-		f.State, f.Found, f.Consequence = stateMissing, "neither XDG_CACHE_HOME nor HOME is an absolute path", consequence
-		f.Fix = "set HOME, or XDG_CACHE_HOME"
+	if err != nil {
+		f.State, f.Found, f.Consequence = stateMissing, err.Error(), "sessions have no place for their scratch space"
+		f.Fix = "set HOME, or XDG_CACHE_HOME, to a directory that can be written"
 		return f
 	}
 	f.Found = base
-	dir, err := os.MkdirTemp(nearest(base), ".sbxhost-doctor-")
-	if err != nil {
-		f.State, f.Found = stateMissing, err.Error()
-		f.Consequence = consequence
-		f.Fix = "make it writable, or set XDG_CACHE_HOME to a directory that is"
-		return f
-	}
 	defer os.Remove(dir)
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err == nil {
