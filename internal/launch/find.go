@@ -155,22 +155,14 @@ func (s *Engines) beside(name string) bool {
 
 // Names lists the known engines, sorted.
 func (s *Engines) Names() []string {
-	names := map[string]bool{}
-	for _, list := range [][]string{
-		slices.Collect(maps.Keys(s.o.Builtins.engines)),
-		slices.Collect(maps.Keys(s.o.Declared)),
-		slices.Collect(maps.Keys(s.o.Inject)),
-	} {
-		for _, name := range list {
-			names[name] = true
-		}
-	}
+	names := slices.Concat(slices.Collect(maps.Keys(s.o.Builtins.engines)), slices.Collect(maps.Keys(s.o.Declared)), slices.Collect(maps.Keys(s.o.Inject)))
 	for name, path := range s.SeparatePrograms() {
 		if path != "" {
-			names[name] = true
+			names = append(names, name)
 		}
 	}
-	return slices.Sorted(maps.Keys(names))
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // SeparatePrograms lists this project's engines that are separate programs, with their paths beside
