@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/facts"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/sandbox"
 	"github.com/sbxhost/sbxhost/internal/stdio"
 	"github.com/sbxhost/sbxhost/shared"
@@ -193,23 +193,13 @@ func (h *Host) CommandIn(ctx context.Context, definition Definition, argv ...str
 }
 
 // String returns the command line for people and logs, in one line: it quotes words that are not
-// plain. It is not for a shell.
+// plain.
 func (c *Cmd) String() string {
 	words := c.Args
 	if c.Script != "" {
 		words = slices.Concat([]string{c.Script}, c.Args)
 	}
-	var b strings.Builder
-	for i, word := range words {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		if quoted := strconv.Quote(word); strings.Contains(word, " ") || len(quoted) != len(word)+2 || word == "" {
-			word = quoted
-		}
-		b.WriteString(word)
-	}
-	return b.String()
+	return hostpath.ShellQuotedAll(words, hostpath.Visible)
 }
 
 // Run starts the command and waits for its end. The error is nil for exit status 0, and an

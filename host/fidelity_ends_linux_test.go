@@ -75,7 +75,7 @@ func endRows() []fidelity {
 		{name: "String", want: "/bin/echo a b", do: func(w *world) string {
 			return w.make(w.t.Context(), "/bin/echo", "a", "b").String()
 		}},
-		{name: "String of what is not plain", want: "/bin/echo a b \n\x1b[2J ", host: `/bin/echo "a b" "\n\x1b[2J" ""`,
+		{name: "String of what is not plain", want: "/bin/echo a b \n\x1b[2J ", host: `/bin/echo 'a b' $'\n\x1b[2J' ''`,
 			why: "a command that nobody has read must not write a second line into a log",
 			do: func(w *world) string {
 				return w.make(w.t.Context(), "/bin/echo", "a b", "\n\x1b[2J", "").String()

@@ -164,3 +164,12 @@ func ShellQuotedFor(s string, shown func(rune) bool) string {
 	quoted = strings.ReplaceAll(quoted[1:len(quoted)-1], "'", `\'`)
 	return "$'" + quoted + "'"
 }
+
+// ShellQuotedAll is ShellQuotedFor for the words of a command line.
+func ShellQuotedAll(words []string, shown func(rune) bool) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = ShellQuotedFor(word, shown)
+	}
+	return strings.Join(quoted, " ")
+}

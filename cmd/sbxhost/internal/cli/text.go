@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -40,30 +41,17 @@ func List(indent string, texts []string) string {
 func Quote(s string) string { return hostpath.Shown(s) }
 
 // QuoteAll quotes a command line for a shell.
-func QuoteAll(args []string) string {
-	quoted := make([]string, len(args))
-	for i, arg := range args {
-		quoted[i] = ShellQuote(arg)
-	}
-	return strings.Join(quoted, " ")
-}
+func QuoteAll(args []string) string { return hostpath.ShellQuotedAll(args, hostpath.Visible) }
 
 func ShellQuote(s string) string { return hostpath.ShellQuoted(s) }
 
 // OneLine joins the lines of text, so that it cannot imitate more lines of a question.
 func OneLine(s string) string { return Printable(strings.ReplaceAll(s, "\n", " ")) }
 
+var noTime = regexp.MustCompile(`([hm])(0m)?0s$`)
+
 // ShortTime formats a duration as people write it: "6h", not "6h0m0s".
-func ShortTime(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
+func ShortTime(d time.Duration) string { return noTime.ReplaceAllString(d.String(), "$1") }
 
 func IsTerminal(stream any) bool {
 	f, ok := stream.(interface{ Fd() uintptr })

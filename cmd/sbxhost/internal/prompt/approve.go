@@ -160,11 +160,7 @@ func rightToLeft(r rune) bool {
 // inOrder quotes words for a shell, with escapes in place of invisible letters and letters that are
 // written from right to left.
 func inOrder(words []string) string {
-	quoted := make([]string, len(words))
-	for i, word := range words {
-		quoted[i] = hostpath.ShellQuotedFor(word, func(r rune) bool { return hostpath.Visible(r) && !rightToLeft(r) })
-	}
-	return strings.Join(quoted, " ")
+	return hostpath.ShellQuotedAll(words, func(r rune) bool { return hostpath.Visible(r) && !rightToLeft(r) })
 }
 
 // pathInOrder is the same for Quote.
