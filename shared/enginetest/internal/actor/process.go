@@ -7,9 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -243,16 +241,4 @@ func hold(args []string) (string, error) { // [MIB]
 	_, err := io.Copy(io.Discard, os.Stdin)
 	runtime.KeepAlive(memory)
 	return "", err
-}
-
-// Processes lists the processes that /proc shows.
-func Processes() []string {
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	var list []string
-	for _, dir := range dirs {
-		if strings.Trim(filepath.Base(dir), "0123456789") == "" {
-			list = append(list, dir)
-		}
-	}
-	return list
 }

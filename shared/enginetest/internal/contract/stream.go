@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,12 +103,7 @@ func (s *subject) throughCat(n int64) {
 }
 
 // streamBytes is the length of a large stream.
-func (s *subject) streamBytes() int64 {
-	if s.Kit.StreamBytes > 0 {
-		return s.Kit.StreamBytes
-	}
-	return 32 << 20
-}
+func (s *subject) streamBytes() int64 { return cmp.Or(s.Kit.StreamBytes, 32<<20) }
 
 // memoryAllowed is by how much a process may grow while streams pass through it. The rule of
 // back-pressure finds a smaller growth by streams of the usual size.

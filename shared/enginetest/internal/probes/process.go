@@ -317,7 +317,8 @@ func outlives(s *scene.Scene, kind string, end func(shared.Sandbox, *scene.Trial
 // endSurvivors kills the processes that leaked. It finds them by this scene's canary: their number
 // inside may be another process's number outside.
 func endSurvivors(s *scene.Scene) {
-	for _, dir := range actor.Processes() {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
 		text, err := os.ReadFile(dir + "/cmdline")
 		if err != nil || !bytes.Contains(text, []byte("survive")) || !bytes.Contains(text, []byte(s.Canary)) {
 			continue
