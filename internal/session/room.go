@@ -13,20 +13,14 @@ import (
 
 // filled are the session's directories, by path inside, that a command can fill: they last, so an
 // engine cannot limit their size as it does for memory.
-func filled(spec *shared.Spec) []string {
-	var home, temp []string
-	if spec.Unconfined {
-		return nil // its writes have no limit in any case
-	}
+func filled(spec *shared.Spec) (dirs []string) {
 	for _, m := range spec.Table {
-		switch {
-		case m.Why == view.OriginHome && m.Access == shared.ReadWrite:
-			home = append(home, m.Path)
-		case m.Why == view.OriginTemp && m.Path == "/tmp":
-			temp = append(temp, m.Path)
+		home, temp := m.Why == view.OriginHome && m.Access == shared.ReadWrite, m.Why == view.OriginTemp && m.Path == "/tmp"
+		if (home || temp) && !spec.Unconfined { // otherwise its writes have no limit in any case
+			dirs = append(dirs, m.Path)
 		}
 	}
-	return append(home, temp...)
+	return dirs
 }
 
 // checkSize refuses a required size limit for a directory without enforcement.
