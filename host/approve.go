@@ -73,7 +73,7 @@ type Decision = policy.Decision
 //		Reason   string   `json:"reason,omitempty"`
 //		// Raw has all arguments, in base64, if one of them is not UTF-8. Argv then shows them with
 //		// replacement characters.
-//		Raw []string `json:"argv_base64,omitempty"`
+//		Raw [][]byte `json:"argv_base64,omitempty"`
 //		// RawScript and RawDir are the script and the directory, each if it is not UTF-8.
 //		RawScript []byte `json:"script_base64,omitempty"`
 //		RawDir    []byte `json:"dir_base64,omitempty"`

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"time"
@@ -48,7 +47,7 @@ type Record struct {
 	Reason   string   `json:"reason,omitempty"`
 	// Raw has all arguments, in base64, if one of them is not UTF-8. Argv then shows them with
 	// replacement characters.
-	Raw []string `json:"argv_base64,omitempty"`
+	Raw [][]byte `json:"argv_base64,omitempty"`
 	// RawScript and RawDir are the script and the directory, each if it is not UTF-8.
 	RawScript []byte `json:"script_base64,omitempty"`
 	RawDir    []byte `json:"dir_base64,omitempty"`
@@ -135,12 +134,9 @@ func (r Record) line() []byte {
 	if !utf8.ValidString(r.Dir) {
 		r.RawDir = []byte(r.Dir)
 	}
-	for _, arg := range r.Argv {
-		if !utf8.ValidString(arg) {
-			for _, arg := range r.Argv {
-				r.Raw = append(r.Raw, base64.StdEncoding.EncodeToString([]byte(arg)))
-			}
-			break
+	if slices.ContainsFunc(r.Argv, func(arg string) bool { return !utf8.ValidString(arg) }) {
+		for _, arg := range r.Argv {
+			r.Raw = append(r.Raw, []byte(arg))
 		}
 	}
 	text, err := json.Marshal(r)
