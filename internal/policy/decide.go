@@ -109,16 +109,10 @@ func decide(f Facts) Decision {
 		if f.Reason != "" {
 			reason += ": " + f.Reason
 		}
-		switch f.Fallback {
-		case FallbackApprove:
-		case FallbackDefault:
-			if f.EngineNamed {
-				return deny(RuleFallbackDeny, reason, f.Fix)
-			}
-		default:
-			return deny(RuleFallbackDeny, reason, f.Fix)
+		if f.Fallback == FallbackApprove || f.Fallback == FallbackDefault && !f.EngineNamed {
+			return approval(f, reason, f.Fix)
 		}
-		return approval(f, reason, f.Fix)
+		return deny(RuleFallbackDeny, reason, f.Fix)
 	}
 	return deny(RuleNoEngine, fmt.Sprintf("nothing is known of an engine %q", f.Engine), "")
 }
