@@ -309,13 +309,7 @@ type explained struct {
 
 func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in denialArguments) (*mcp.CallToolResult, *explained, error) {
 	out := &explained{Denials: []host.Denial{}}
-	given := 0
-	for _, about := range []string{in.ID, in.Path, in.Host} {
-		if about != "" {
-			given++
-		}
-	}
-	if given != 1 {
+	if given := slices.DeleteFunc([]string{in.ID, in.Path, in.Host}, func(about string) bool { return about == "" }); len(given) != 1 {
 		return nil, nil, errors.New("id, path, host: give one of them")
 	}
 	if in.ID != "" {
