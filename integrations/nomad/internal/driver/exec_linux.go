@@ -77,7 +77,7 @@ func (e *executor) ExecTaskStreaming(stream proto.Driver_ExecTaskStreamingServer
 }
 
 // receive passes on the typed input, to its end.
-func receive(stream proto.Driver_ExecTaskStreamingServer, cmd *host.Cmd, typed io.Writer) error {
+func receive(stream proto.Driver_ExecTaskStreamingServer, cmd *host.Cmd, typed *io.PipeWriter) error {
 	for {
 		m, err := stream.Recv()
 		if err != nil {
@@ -86,16 +86,11 @@ func receive(stream proto.Driver_ExecTaskStreamingServer, cmd *host.Cmd, typed i
 		if size := m.TtySize; size != nil {
 			cmd.Resize(host.TerminalSize{Rows: uint16(size.Height), Cols: uint16(size.Width)}) // too late is no error
 		}
-		if len(m.GetStdin().GetData()) > 0 {
-			if _, err := typed.Write(m.Stdin.Data); err != nil {
-				typed = io.Discard // the command has ended, or does not read
-			}
+		if data := m.GetStdin().GetData(); len(data) > 0 {
+			typed.Write(data) // an error is that the command has ended, or does not read
 		}
 		if m.GetStdin().GetClose() {
-			if c, ok := typed.(io.Closer); ok {
-				c.Close()
-			}
-			typed = io.Discard
+			typed.Close()
 		}
 	}
 }

@@ -226,7 +226,7 @@ func (e *executor) command(ctx context.Context, argv ...string) *host.Cmd {
 
 // openLog opens one of the agent's log fifos. The reader may end before the task and come again:
 // the executor keeps the fifo open, so that a write meanwhile does not end the task.
-func (e *executor) openLog(path string) (*os.File, error) {
+func (e *executor) openLog(path string) (file *os.File, err error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -236,7 +236,7 @@ func (e *executor) openLog(path string) (*os.File, error) {
 			return nil, &os.PathError{Op: "open", Path: path, Err: err}
 		}
 		// Not os.OpenFile, which would make the command's end non-blocking.
-		file := os.NewFile(uintptr(fd), path)
+		file = os.NewFile(uintptr(fd), path)
 		e.logs = append(e.logs, file)
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err != nil {
@@ -245,11 +245,8 @@ func (e *executor) openLog(path string) (*os.File, error) {
 		if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFIFO && kind != unix.S_IFCHR {
 			return nil, fmt.Errorf("logs: %s is not the agent's fifo", hostpath.Quote(path))
 		}
-		if flag == unix.O_WRONLY {
-			return file, nil
-		}
 	}
-	panic("unreachable")
+	return file, nil // the last
 }
 
 func (e *executor) closeLogs() {
