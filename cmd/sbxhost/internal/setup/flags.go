@@ -177,28 +177,24 @@ func (f *Flags) Change(d *host.Denial) string {
 // FlagOf returns the flag that has set an attribute of the definition or of the command, or "" if
 // the file did.
 func (f *Flags) FlagOf(attribute string) string {
-	switch {
-	case attribute == "default_sandbox" && f.Sandbox != "":
-		return "-sandbox"
-	case (attribute == "network" || strings.HasPrefix(attribute, "network[")) && f.network != nil:
-		return "-network"
-	case (attribute == "publish" || strings.HasPrefix(attribute, "publish[")) && f.publish != nil:
-		return "-publish"
-	case attribute == "read_only" && f.readOnly != nil:
-		return "-read-only"
-	case attribute == "session.processes" && f.Keep:
-		return "-keep"
-	case attribute == "review" && f.Review != "":
-		return "-review"
-	case attribute == "limits.timeout" && f.Timeout != nil:
-		return "-timeout"
-	case attribute == "Dir":
-		return "-C"
-	case attribute == "TTY":
-		return "-t"
-	case len(attribute) > 4 && attribute[:4] == "Env[":
-		if i, err := strconv.Atoi(attribute[4 : len(attribute)-1]); err == nil && i < len(f.env) {
-			return "-env"
+	name, _, _ := strings.Cut(attribute, "[") // of an element, that of its list
+	for _, one := range []struct {
+		attribute, flag string
+		set             bool
+	}{
+		{"default_sandbox", "-sandbox", f.Sandbox != ""},
+		{"network", "-network", f.network != nil},
+		{"publish", "-publish", f.publish != nil},
+		{"read_only", "-read-only", f.readOnly != nil},
+		{"session.processes", "-keep", f.Keep},
+		{"review", "-review", f.Review != ""},
+		{"limits.timeout", "-timeout", f.Timeout != nil},
+		{"Dir", "-C", true},
+		{"TTY", "-t", true},
+		{"Env", "-env", f.env != nil},
+	} {
+		if one.attribute == name && one.set {
+			return one.flag
 		}
 	}
 	return ""
