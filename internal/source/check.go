@@ -65,13 +65,9 @@ func checkCharacters(filename string, src []byte) hcl.Diagnostics {
 // misleading reports whether a character reorders, joins or hides the text around it: bidirectional
 // controls, line separators, zero-width characters.
 func misleading(r rune) bool {
-	switch {
-	case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0x061c,
-		r >= 0x200b && r <= 0x200f, r >= 0x2028 && r <= 0x2029, r >= 0x2060 && r <= 0x2064,
-		r == 0xfeff, r >= 0xe0000 && r <= 0xe007f:
-		return true
-	}
-	return false
+	return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x061c ||
+		r >= 0x200b && r <= 0x200f || r >= 0x2028 && r <= 0x2029 || r >= 0x2060 && r <= 0x2064 ||
+		r == 0xfeff || r >= 0xe0000 && r <= 0xe007f
 }
 
 // nesting are the tokens for which the parser may recurse.

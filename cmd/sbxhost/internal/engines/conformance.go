@@ -157,20 +157,19 @@ func progress(a *cli.App) func(done, of int) {
 
 // RunKit runs the kit on processes that the command starts.
 func RunKit(ctx context.Context, command *exec.Cmd, o enginetest.Options, tell func(done, of int)) (results enginetest.Results, err error) {
+	defer func() {
+		if ctx.Err() != nil {
+			err = errInterrupted
+		}
+	}()
 	o.Launch = enginetest.Launcher(command)
 	engine, err := o.Launch(ctx)
-	if err != nil && ctx.Err() != nil {
-		return results, errInterrupted
-	}
 	if err != nil {
 		return results, err
 	}
 	defer engine.Kill()
 	defer context.AfterFunc(ctx, engine.Kill)() // nothing needs to wait for it any more
 	suite, err := enginetest.New(ctx, engine, o)
-	if err != nil && ctx.Err() != nil {
-		return results, errInterrupted
-	}
 	if e, ok := errors.AsType[*shared.Error](err); ok && strings.HasPrefix(e.Attribute, "config.") {
 		err = cli.Hint(err, `give its options, as its config block would have them: sbxhost engines test -options '{"NAME": VALUE}'`)
 	}
@@ -178,12 +177,8 @@ func RunKit(ctx context.Context, command *exec.Cmd, o enginetest.Options, tell f
 		return results, err
 	}
 	defer func() { err = errors.Join(err, suite.Close()) }()
-	results = suite.Run(ctx, tell)
-	if ctx.Err() != nil {
-		return results, errInterrupted
+	if results = suite.Run(ctx, tell); len(results.Results) == 0 {
+		err = cli.Hint(errors.New("no case was run"), "an engine that does not isolate has no probes without -unconfined; see -run")
 	}
-	if len(results.Results) == 0 {
-		return results, cli.Hint(errors.New("no case was run"), "an engine that does not isolate has no probes without -unconfined; see -run")
-	}
-	return results, nil
+	return results, err
 }

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -105,7 +106,7 @@ func (out *pathJSON) find(spec *shared.Spec) {
 
 // text is an explanation for people.
 func (out *pathJSON) text() string {
-	rows := [][]string{{"sandbox", cli.Quote(out.Sandbox)}, {"path", cli.Quote(out.Path)}, {"access", meaning(out.Access)}, {"because", cli.Printable(out.Why)}}
+	rows := [][]string{{"sandbox", cli.Quote(out.Sandbox)}, {"path", cli.Quote(out.Path)}, {"access", cmp.Or(meanings[out.Access], out.Access)}, {"because", cli.Printable(out.Why)}}
 	if out.Host != "" && out.Host != path.Clean(out.Path) {
 		rows = slices.Insert(rows, 2, []string{"on the host", cli.Quote(out.Host)})
 	}
@@ -117,17 +118,10 @@ func (out *pathJSON) text() string {
 	return b.String()
 }
 
-// meaning is an access in words.
-func meaning(access string) string {
-	switch access {
-	case shared.ReadWrite.String():
-		return "writable"
-	case shared.Overlay.String():
-		return "writable; the host's files do not change"
-	case shared.Private.String():
-		return "writable; nothing of the host is there, and it ends with the command or session"
-	case shared.Hidden.String():
-		return "hidden"
-	}
-	return access
+// meanings are accesses in words; the others say enough.
+var meanings = map[string]string{
+	shared.ReadWrite.String(): "writable",
+	shared.Overlay.String():   "writable; the host's files do not change",
+	shared.Private.String():   "writable; nothing of the host is there, and it ends with the command or session",
+	shared.Hidden.String():    "hidden",
 }

@@ -36,21 +36,20 @@ func Approve(ctx context.Context, a *cli.App, r host.ApprovalRequest) (policy.Ap
 	}
 }
 
+// answers are what a person may type to approve.
+var answers = map[string]policy.Approval{
+	"o": policy.ApprovedOnce, "once": policy.ApprovedOnce, "y": policy.ApprovedOnce, "yes": policy.ApprovedOnce,
+	"s": policy.ApprovedSession, "session": policy.ApprovedSession,
+	"a": policy.ApprovedAlways, "always": policy.ApprovedAlways,
+}
+
 // approvalAnswer parses an answer. An unknown answer means no.
 func approvalAnswer(answer string, remembers bool) policy.Approval {
-	switch answer {
-	case "o", "once", "y", "yes":
-		return policy.ApprovedOnce
-	case "s", "session":
-		if remembers {
-			return policy.ApprovedSession
-		}
-	case "a", "always":
-		if remembers {
-			return policy.ApprovedAlways
-		}
+	approval, known := answers[answer]
+	if !known || approval != policy.ApprovedOnce && !remembers {
+		return policy.Refused
 	}
-	return policy.Refused
+	return approval
 }
 
 // question says how much of a command a person sees.

@@ -20,14 +20,8 @@ func (f *Flags) PlaceDenial(a *cli.App, s *Setup, d *host.Denial) {
 
 // VariableOf names the variable of the environment that has set an attribute.
 func VariableOf(a *cli.App, attribute string) string {
-	name := ""
-	switch attribute {
-	case "approvals.mode":
-		name = "SBXHOST_APPROVAL_MODE"
-	case "audit.path":
-		name = "SBXHOST_AUDIT"
-	}
-	if name == "" || a.Getenv(name) == "" {
+	name := map[string]string{"approvals.mode": "SBXHOST_APPROVAL_MODE", "audit.path": "SBXHOST_AUDIT"}[attribute]
+	if a.Getenv(name) == "" {
 		return ""
 	}
 	return name

@@ -3,6 +3,7 @@ package terminal
 import (
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -154,11 +155,7 @@ func (r *Relay) take() {
 
 // Ending reports whether a signal means to end the command.
 func Ending(sig syscall.Signal) bool {
-	switch sig {
-	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGKILL:
-		return true
-	}
-	return false
+	return slices.Contains([]syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGKILL}, sig)
 }
 
 // Notify subscribes to the relayed signals. A signal that the caller ignores, as nohup does with
