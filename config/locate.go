@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -35,10 +34,11 @@ func (f *File) locate(sandbox, attribute string) (at hcl.Range, attr *hcl.Attrib
 		return at, attr, true
 	}
 	// The rest is NAME.ATTRIBUTE of an engine or credential block; NAME can contain dots.
-	if kind, rest, _ := strings.Cut(attribute, "."); kind == "engine" || kind == "credential" {
-		if i := strings.LastIndexByte(rest, '.'); i > 0 {
-			if block := f.labeledBlock(kind, rest[:i]); block != nil {
-				at, attr = locateIn(block.Body, block.DefRange(), []string{rest[i+1:]})
+	if kind, rest, _ := strings.Cut(attribute, "."); (kind == "engine" || kind == "credential") && f.body != nil {
+		dot := strings.LastIndexByte(rest, '.')
+		for _, block := range f.body.Blocks {
+			if dot > 0 && block.Type == kind && slices.Equal(block.Labels, []string{rest[:dot]}) {
+				at, attr = locateIn(block.Body, block.DefRange(), []string{rest[dot+1:]})
 				return at, attr, true
 			}
 		}
@@ -214,16 +214,4 @@ func sentence(e *shared.Error) string {
 		return fmt.Sprintf("%s. %s.", text, upperFirst(e.Hint))
 	}
 	return text + "."
-}
-
-func (f *File) labeledBlock(kind, name string) *hclsyntax.Block {
-	if f.body == nil {
-		return nil
-	}
-	for _, b := range f.body.Blocks {
-		if b.Type == kind && len(b.Labels) == 1 && b.Labels[0] == name {
-			return b
-		}
-	}
-	return nil
 }

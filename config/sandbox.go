@@ -160,7 +160,7 @@ func (d *decoder) passthrough(it item) []string {
 		case env.IsInjector(s):
 			d.invalid(e, "%s makes programs run code that its value names, so it is never passed on; to set it for the command, give it by name in env", e.show(s))
 		default:
-			if onlyStars(s) {
+			if strings.Trim(s, "*") == "" {
 				what := "a * by itself"
 				if e.hidden {
 					what = "the value"
@@ -186,8 +186,4 @@ func (d *decoder) credentials(it item) []string {
 		seen = append(seen, s)
 		return s, ok
 	})
-}
-
-func onlyStars(s string) bool {
-	return strings.Trim(s, "*") == ""
 }

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
-
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -90,7 +88,7 @@ func (f *File) engineSettings(sandbox string, raw json.RawMessage, schema shared
 		if s := ""; json.Unmarshal(value, &s) == nil {
 			text = s
 		}
-		if at := f.attribute(sandbox, "config."+attr.Name); at != nil && refersToEnv(at.Expr) {
+		if _, at, _ := f.locate(sandbox, "config."+attr.Name); at != nil && f.path != "" && refersToEnv(at.Expr) {
 			text = "not shown, because it comes from a variable" // it may be a secret
 		}
 		add("config."+attr.Name, text)
@@ -129,13 +127,4 @@ func (f *File) line(sandbox, attribute string) int {
 		return at.Start.Line
 	}
 	return attr.NameRange.Start.Line
-}
-
-// attribute finds an attribute in the file, as locate does; nil if the file does not set it.
-func (f *File) attribute(sandbox, name string) *hcl.Attribute {
-	_, attr, _ := f.locate(sandbox, name)
-	if f.path == "" {
-		return nil
-	}
-	return attr
 }
