@@ -80,18 +80,6 @@ func split(act []string, word string) (parts [][]string) {
 	}
 }
 
-// Has says whether all verbs of an action are there on this platform.
-func Has(act []string) bool {
-	for _, way := range split(act, "or") {
-		for _, step := range Steps(way) {
-			if _, ok := findAction(strings.TrimLeft(step[0], "-!")); !ok {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // An action does one thing and says what it got by it. An error says that it
 // was refused.
 type action func(args []string) (detail string, err error)

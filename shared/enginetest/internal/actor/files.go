@@ -40,7 +40,9 @@ func fileActions() map[string]action {
 			}
 			return detail, err
 		}),
-		"append":   anyOf(appendTo),
+		"append": anyOf(func(path string) (string, error) {
+			return "was written", writeTo(path, os.O_WRONLY|os.O_APPEND, "written inside")
+		}),
 		"write":    func(args []string) (string, error) { return "was written", writeTo(args[0], os.O_WRONLY, args[1]) },
 		"unlink":   func(args []string) (string, error) { return "", os.Remove(args[0]) },
 		"rename":   func(args []string) (string, error) { return "", os.Rename(args[0], args[1]) },
@@ -188,10 +190,6 @@ func rewrite(path string) (string, error) {
 
 func create(path string) (string, error) {
 	return "was created", writeTo(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, "made inside")
-}
-
-func appendTo(path string) (string, error) {
-	return "was written", writeTo(path, os.O_WRONLY|os.O_APPEND, "written inside")
 }
 
 // mode is an argument that is one.
