@@ -145,7 +145,7 @@ var sandboxSchema = newBlock("", []attribute[definition]{
 			return string(cmp.Or(of.Fallback, host.FallbackDeny))
 		}},
 	a("network", func(x *definition) *host.Network { return &x.Network }, (*decoder).network, host.Network.String),
-	a("host_ports", func(x *definition) *[]uint16 { return &x.HostPorts }, (*decoder).ports, func(ports []uint16) string { return listOf(portTexts(ports)) }),
+	a("host_ports", func(x *definition) *[]uint16 { return &x.HostPorts }, (*decoder).ports, func(ports []uint16) string { return strings.ReplaceAll(fmt.Sprint(ports), " ", ", ") }),
 	aList("publish", func(x *definition) *[]string { return &x.Publish }, (*decoder).published),
 	aChoice("isolation", func(x *definition) *host.Isolation { return &x.Isolation }, "full", host.IsolationBestEffort),
 	aChoice("filesystem", func(x *definition) *host.Filesystem { return &x.Filesystem }, "minimal", host.FilesystemHost),

@@ -73,10 +73,3 @@ func (d *decoder) ports(it item) (ports []uint16) {
 	}
 	return ports
 }
-
-func portTexts(ports []uint16) (texts []string) {
-	for _, port := range ports {
-		texts = append(texts, strconv.Itoa(int(port)))
-	}
-	return texts
-}

@@ -42,10 +42,8 @@ func userBase(goos string, lookup func(string) (string, bool)) (string, error) {
 // SystemBase returns root's directory that has, by user number, the directories in which root has
 // made sessions for a user's commands. It is neither in root's home, which such a user cannot
 // enter, nor in the user's, where the user could lead root astray with symlinks.
-func SystemBase() string { return systemBase(runtime.GOOS) }
-
-func systemBase(goos string) string {
-	if goos == "darwin" {
+func SystemBase() string {
+	if runtime.GOOS == "darwin" {
 		return "/Library/Caches/sbxhost"
 	}
 	return "/var/cache/sbxhost"

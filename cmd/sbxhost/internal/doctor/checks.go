@@ -14,16 +14,9 @@ import (
 
 // examine runs all checks of this platform.
 func examine(a *cli.App) []finding {
-	findings := []finding{{Name: "platform", State: stateOK, Found: runtime.GOOS + "/" + runtime.GOARCH + ", " + asWhom()}}
+	findings := []finding{{Name: "platform", State: stateOK, Found: fmt.Sprintf("%s/%s, as user %d", runtime.GOOS, runtime.GOARCH, os.Geteuid())}}
 	findings = append(findings, examinePlatform()...)
 	return append(findings, cacheDir(a))
-}
-
-func asWhom() string {
-	if os.Geteuid() == 0 {
-		return "as root"
-	}
-	return fmt.Sprintf("as an ordinary user (uid %d)", os.Geteuid())
 }
 
 // cacheDir writes to the directory of the sessions' scratch space.
