@@ -5,15 +5,12 @@ package host
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"os"
 	"runtime"
 
 	"github.com/sbxhost/sbxhost/internal/approvals"
-	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/internal/review"
-	"github.com/sbxhost/sbxhost/internal/sandbox"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/workspace"
 )
@@ -72,36 +69,13 @@ func (h *Host) EngineProbe(context.Context, string) (shared.Probe, error) {
 
 // Start fails with shared.ErrUnavailable: no engine isolates on this system.
 func (c *Cmd) Start() error {
-	t, err := c.wanted()
+	t, err := c.target()
 	return cmp.Or(err, error(&SandboxError{Sandbox: t.Name, Err: errSystem}))
-}
-
-func (c *Cmd) wanted() (sandbox.Target, error) {
-	if c.host == nil {
-		return sandbox.Target{}, errors.New("host: Cmd was not made by Host.Command")
-	}
-	return c.target()
-}
-
-// Explain returns what the definition says, without what a command would see.
-func (c *Cmd) Explain() (*Explanation, error) {
-	t, err := c.wanted()
-	if err != nil {
-		return nil, err
-	}
-	e := &Explanation{Sandbox: t.Name, Engine: c.host.engines.Resolve(t.Definition.Engine), Source: "not started", Decision: policy.Denied.String(), Rule: string(policy.RuleFallbackDeny),
-		Reason: noEngine, Spec: shared.Spec{Options: t.Definition.Config, Limits: t.Definition.Limits.Spec()},
-		Command: shared.Command{Args: c.Args, Script: c.Script, TTY: c.TTY, Dir: cmp.Or(c.Dir, c.callerDir())}}
-	e.Spec.Network, e.Plan.Notes = t.Definition.SpecNetwork()
-	if t.Definition.Filesystem == FilesystemHost {
-		e.Spec.Filesystem = shared.FilesystemHost
-	}
-	e.Plan.Notes = append(e.Plan.Notes, noEngine+": nothing would run, and which files and variables a command would see is not looked at")
-	return e, nil
 }
 
 // These methods fail like Start.
 
+func (c *Cmd) Explain() (*Explanation, error)             { return nil, c.Start() }
 func (c *Cmd) Wait() error                                { return errSystem }
 func (c *Cmd) Denied(shared.TracedCall) ([]Denial, error) { return nil, errSystem }
 func (c *Cmd) Signal(os.Signal) error                     { return errSystem }
