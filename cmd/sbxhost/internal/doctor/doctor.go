@@ -13,7 +13,6 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
-	"github.com/sbxhost/sbxhost/shared/enginetest"
 )
 
 // finding is the result of one check.
@@ -37,28 +36,19 @@ const (
 type doctorReport struct {
 	Findings []finding        `json:"findings"`
 	Engines  []engines.Probed `json:"engines"`
-	Probes   []probedGroup    `json:"probes,omitempty"`
 	// Unacknowledged are files that commands have made, that act outside of sandboxes, and that
 	// nobody has acknowledged.
 	Unacknowledged []approvals.Finding `json:"told"`
 }
 
-// probedGroup is one engine's result of the probes.
-type probedGroup struct {
-	Engine  string              `json:"engine"`
-	Summary string              `json:"summary"`
-	Bad     []enginetest.Result `json:"bad"`
-	Error   string              `json:"error"`
-}
-
 // Command reports what this machine allows.
 func Command(a *cli.App, fs *flag.FlagSet) func() error {
 	asJSON := cli.JSONFlag(fs)
-	probe, seen := fs.Bool("probe", false, ""), fs.Bool("seen", false, "")
+	seen := fs.Bool("seen", false, "")
 	return setup.WithHost(a, cli.ConfigFlag(fs), true, func(ctx context.Context, s *setup.Setup, h *host.Host) error {
 		switch {
-		case fs.NArg() > 0 && (*probe || *seen):
-			return cli.Usage(fs, errors.New("-probe and -seen take no ENGINE"))
+		case fs.NArg() > 0 && *seen:
+			return cli.Usage(fs, errors.New("-seen takes no ENGINE"))
 		case fs.NArg() > 0:
 			return engines.ProbeNamed(ctx, a, h, fs.Args(), *asJSON)
 		case *seen:
@@ -80,17 +70,8 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 			}
 			e.Listed = engines.List(ctx, a, s, h, name, info)
 			report.Engines = append(report.Engines, e)
-			if !e.Ready || info.Features.Has("unconfined") {
-				continue
-			}
-			status = 0
-			if *probe {
-				report.Probes = append(report.Probes, testIsolation(ctx, h, name))
-			}
-		}
-		for _, p := range report.Probes {
-			if p.Error != "" || len(p.Bad) > 0 {
-				status = engines.StatusNotReady
+			if e.Ready && !info.Features.Has("unconfined") {
+				status = 0
 			}
 		}
 		if err := a.Result(*asJSON, report, report.text()); err != nil {
@@ -98,26 +79,6 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 		}
 		return cli.Exit(status)
 	})
-}
-
-func testIsolation(ctx context.Context, h *host.Host, name string) probedGroup {
-	g := probedGroup{Engine: name, Bad: []enginetest.Result{}}
-	if name == "docker" {
-		g.Summary = `not probed, since it takes an image: sbxhost engines test -probes -options '{"image": "NAME"}' docker`
-		return g
-	}
-	var results enginetest.Results
-	command, release, err := h.EngineCommand(name)
-	if err == nil {
-		defer release()
-		results, err = engines.RunKit(ctx, command, enginetest.Options{ProbesOnly: true}, nil)
-	}
-	if err != nil {
-		g.Error = err.Error()
-		return g
-	}
-	g.Summary, g.Bad = results.Summary(), append(g.Bad, results.Bad()...)
-	return g
 }
 
 func (r *doctorReport) text() string {
@@ -136,19 +97,6 @@ func (r *doctorReport) text() string {
 		r.Engines[i].Text(&b)
 	}
 	b.WriteString(madeByCommands("\nMade by commands, until sbxhost doctor -seen:", r.Unacknowledged))
-	if len(r.Probes) > 0 {
-		b.WriteString("\nProbes:\n")
-	}
-	for _, p := range r.Probes {
-		if p.Error != "" {
-			fmt.Fprintf(&b, "%s: could not be probed: %s\n", p.Engine, cli.Printable(p.Error))
-			continue
-		}
-		fmt.Fprintf(&b, "%s: %s\n", p.Engine, p.Summary)
-		for _, bad := range p.Bad {
-			fmt.Fprintf(&b, "  %s %s %s: %s\n", bad.Status, bad.ID, bad.Title, cli.Printable(bad.Detail))
-		}
-	}
 	return b.String()
 }
 

@@ -69,7 +69,7 @@ func Test(a *cli.App, fs *flag.FlagSet) func() error {
 		if name, ok := strings.CutPrefix(filepath.Base(fs.Arg(0)), "sbxhost-engine-"); ok {
 			o.Name = name
 		}
-		results, err := RunKit(ctx, command, o, progress(a))
+		results, err := runKit(ctx, command, o, progress(a))
 		if err != nil && !errors.Is(err, errInterrupted) {
 			return err
 		}
@@ -155,8 +155,8 @@ func progress(a *cli.App) func(done, of int) {
 	}
 }
 
-// RunKit runs the kit on processes that the command starts.
-func RunKit(ctx context.Context, command *exec.Cmd, o enginetest.Options, tell func(done, of int)) (results enginetest.Results, err error) {
+// runKit runs the kit on processes that the command starts.
+func runKit(ctx context.Context, command *exec.Cmd, o enginetest.Options, tell func(done, of int)) (results enginetest.Results, err error) {
 	defer func() {
 		if ctx.Err() != nil {
 			err = errInterrupted
