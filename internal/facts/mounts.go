@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/view"
 )
@@ -119,14 +118,13 @@ func (f *lookup) mountedAgain(own []view.HostPath) []view.HostPath {
 	return all
 }
 
-// mountsBeneath names the mounts beneath the workspace: an overlay shows what is under them.
-func (m *Machine) mountsBeneath() (notes []string) {
-	root := m.Workspace.Root()
+// MountBeneath returns a mount beneath one of some directories, "" if there is none.
+func MountBeneath(dirs []string) string {
 	list, _ := mounts()
-	for _, one := range list {
-		if one.at != root && paths.Inside(root, one.at) {
-			notes = append(notes, "review: the mount at "+hostpath.Quote(one.at)+" is not in the review: commands see the directory under it")
+	for _, m := range list {
+		if slices.ContainsFunc(dirs, func(dir string) bool { return m.at != dir && paths.Inside(dir, m.at) }) {
+			return m.at
 		}
 	}
-	return notes
+	return ""
 }

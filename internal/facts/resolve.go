@@ -146,7 +146,6 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved, onDemand bo
 		if out.Spec.Table, out.Configurations, err = out.Reviewed(out.Spec.Table); err != nil {
 			return err
 		}
-		out.Notes = append(out.Notes, m.mountsBeneath()...)
 		out.Submodules, out.WorkTrees = slices.Collect(maps.Keys(out.baseline.Submodules)), map[string]string{}
 		for _, dir := range slices.Concat(out.baseline.UserRepositories, out.Submodules) {
 			if l, err := look.layout(dir); err == nil && l.GitDir != "" {

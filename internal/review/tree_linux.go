@@ -108,8 +108,6 @@ func (t *tree) Names(dir string) ([]string, error) {
 	}
 	switch err {
 	case nil:
-	case unix.EXDEV:
-		return nil, &Unread{"it is a mount of its own"}
 	case unix.ENAMETOOLONG:
 		return nil, &Unread{"its path is too long"}
 	default:
@@ -128,7 +126,7 @@ func (t *tree) Names(dir string) ([]string, error) {
 
 func (t *tree) Look(p string) (n Node, err error) {
 	fd, name, err := t.in(p)
-	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP || err == unix.EXDEV {
+	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
 		return n, nil
 	}
 	var st unix.Stat_t

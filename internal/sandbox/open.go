@@ -210,6 +210,9 @@ func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, unco
 		if err == nil {
 			err = session.Prepare(&out.Spec)
 		}
+		if err == nil && def.Review != "" {
+			err = checkMounts(layers(&out.Spec))
+		}
 		if err == nil && reviewed != nil {
 			err = addLayers(ctx, reviewed, out)
 		}

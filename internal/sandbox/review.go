@@ -98,6 +98,14 @@ func layers(spec *shared.Spec) (sources []string) {
 	return sources
 }
 
+// checkMounts refuses overlays that the kernel does not make in a user namespace.
+func checkMounts(sources []string) error {
+	if at := facts.MountBeneath(sources); at != "" {
+		return view.Invalid("review", fmt.Sprintf("there is a mount at %q, and the kernel makes no overlay above it", at), "unmount it first")
+	}
+	return nil
+}
+
 // checkReviewPlace makes sure that an engine keeps a review at the expected path.
 func checkReviewPlace(spec *shared.Spec) error {
 	for _, source := range layers(spec) {
@@ -172,6 +180,9 @@ func (p *Pool) leaveReview(ctx context.Context, name string) error {
 // proveUnmounted makes sure that no process has mounted an overlay of the review, of whatever engine:
 // the kernel refuses a second mount. A killed command's may exist for a moment.
 func (p *Pool) proveUnmounted(ctx context.Context, r *review.Review) error {
+	if err := checkMounts(r.Sources()); err != nil {
+		return err
+	}
 	engine, err := p.Engine(ctx, "native")
 	if err != nil {
 		return err
