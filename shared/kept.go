@@ -9,7 +9,8 @@ import (
 
 // KeptOverlay returns the paths at which an engine with [FeatureOverlayKept] keeps what a user's
 // commands write to the overlay of a source. upper is the upper directory of the kernel's overlay
-// file system, with the mount option userxattr. The file lock may be missing. While a process holds
+// file system, with the mount option userxattr; it gets the permissions of the source when it is made,
+// and keeps those that commands give it. The file lock may be missing. While a process holds
 // an exclusive flock(2) on it, no engine mounts the overlay; the kernel refuses a second mount.
 func KeptOverlay(session *Session, uid uint32, source string) (upper, lock string) {
 	sum := fnv.New128a()

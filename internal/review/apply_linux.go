@@ -372,8 +372,8 @@ func (t *tree) unmark(p string) error {
 	return nil
 }
 
-// known lists what the review itself has put into the workspace, removed or restored; the last
-// entry of a path counts.
+// known lists what the review itself has put into the workspace, removed or restored, and the
+// sources; the last entry of a path counts.
 func (r *Review) known() (list []appliedPath, err error) {
 	if err = r.store.read(r.dir, knownFile, &list); errors.Is(err, fs.ErrNotExist) {
 		err = nil

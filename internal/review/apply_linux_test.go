@@ -419,6 +419,40 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
+// What a command makes of the workspace's own directory is a change; what the host makes of it is none.
+func TestTop(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	w.check(unix.Setxattr(w.root, "user.host", []byte("1"), 0))
+	show := func() string {
+		r := w.open()
+		defer r.Close()
+		set, err := r.Changes(context.Background(), Rules{})
+		w.check(err)
+		var lines []string
+		for _, c := range set.Changes {
+			lines = append(lines, c.Text())
+		}
+		return strings.Join(lines, "\n")
+	}
+	for _, tt := range []struct {
+		change func() error
+		want   string
+	}{
+		{func() error { return os.Chmod(w.root, 0o711) }, ""},
+		{func() error { return unix.Setxattr(w.upper, "user.x", []byte("2"), 0) }, `mode     . (directory, not applied: attribute "user.x"="2")`},
+		{func() error { return unix.Removexattr(w.upper, "user.x") }, ""},
+		{func() error { return os.Chmod(w.upper, 0o500) }, "mode     . (mode 0711 -> 0500); conflict: its permissions or names were changed in the workspace after the review began"},
+		{func() error { return os.Chmod(w.root, 0o755) }, "mode     . (mode 0755 -> 0500)"},
+		{func() error { return os.Chmod(w.upper, 0o755|os.ModeSetgid) }, "mode     . (mode 0755 -> 2755); refused: has the set-user-ID or set-group-ID bit"},
+	} {
+		w.check(tt.change())
+		if got := show(); got != tt.want {
+			t.Errorf("got  %q\nwant %q", got, tt.want)
+		}
+	}
+}
+
 // Something else that comes to be in the way while it is applied undoes it all.
 func TestMovedMeanwhile(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -293,7 +294,8 @@ type Comparison struct {
 	Same func(path string, used *int64) (bool, error)
 	// Begun is the latest change time of host files that the first command found.
 	Begun int64
-	// Known is what the review itself has put there or removed since.
+	// Known is what the review itself has put there or removed since, and Root as it was at the
+	// beginning: the top of Upper then had its permissions, and no attributes.
 	Known map[string]appliedPath
 	// Denied says why a path may not be changed; "" if it may.
 	Denied func(path string) string
@@ -325,9 +327,12 @@ type opaqueDir struct {
 // Changes returns the changes, a directory before its contents.
 func (c *Comparison) Changes() ([]Change, error) {
 	c.changes, c.unreads, c.whiteouts = nil, map[string]bool{}, map[string]bool{}
-	root, err := c.Lower.Look(".")
+	top, root, err := c.look(".", layers{upper: true, lower: true})
 	if c.top = root.Mode; err == nil {
-		err = c.walk(".", layers{upper: true, lower: true})
+		if top.Mode == c.Known["."].Mode { // no command has changed it
+			top.Mode = root.Mode
+		}
+		err = c.compare(".", top, root, false)
 	}
 	if err != nil {
 		return nil, err
@@ -470,6 +475,9 @@ func (c *Comparison) compare(p string, u, l Node, hidden bool) error {
 			had, _ = c.Lower.Attributes(p) // after an error, all are named
 		}
 		now, unread := c.Upper.Attributes(p)
+		if p == "." {
+			maps.DeleteFunc(had, func(name, _ string) bool { _, has := now[name]; return !has })
+		}
 		if one.Attributes = attributeDiff(now, had); unread != nil {
 			one.Refused = "its extended attributes cannot be listed: " + unread.Error() // and nobody would see them
 		}

@@ -34,7 +34,7 @@ func (l layer) Attributes(string) (map[string]string, error) { return nil, nil }
 // parse makes a layer of lines such as "d/", "f 644 text", "l -> target", "gone -" and "o/ opaque". A text that begins
 // with ! is of a file that has changed lately.
 func parse(lines ...string) layer {
-	l := layer{}
+	l := layer{".": {Kind: Directory}}
 	for i, line := range lines {
 		p, what, _ := strings.Cut(line, " ")
 		n := Node{Kind: File, Mode: 0o644, Ino: uint64(i + 1), Links: 1, CTime: 1, Size: int64(len(what)), Target: ""}
@@ -181,6 +181,7 @@ func TestBounds(t *testing.T) {
 		{layer{"d": {Kind: Whiteout}}, maps.Clone(few), usage{changes: 0, text: maxText - 10}, "more than 64 MiB"},
 	} {
 		tt.lower["."] = Node{Kind: Directory, Mode: 0o755}
+		tt.upper["."] = tt.lower["."]
 		c := &Comparison{Root: "/w", Upper: tt.upper, Lower: tt.lower, used: tt.used}
 		changes, err := c.Changes()
 		if (tt.want == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), tt.want) || changes != nil) || err == nil && len(changes) != 3 {

@@ -218,6 +218,14 @@ func (r *Review) Add(ctx context.Context, source, upper, lock string, gitDirs ..
 			}
 		}
 	}
+	known, err := r.known()
+	if err != nil {
+		return err
+	}
+	known = append(known, appliedPath{Layer: len(r.rec.Layers), Path: ".", Kind: Directory, Ino: at.Ino, Mode: at.Mode & 0o7777})
+	if err := r.store.write(r.dir, knownFile, known); err != nil {
+		return err
+	}
 	relative := func(p string) name { return name(strings.TrimPrefix(p, r.dir+"/")) }
 	rec := r.rec
 	rec.Layers = append(slices.Clip(rec.Layers), layerRecord{Source: name(source), Upper: relative(upper), Lock: relative(lock), Begun: begun})

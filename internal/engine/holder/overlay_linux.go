@@ -76,17 +76,20 @@ func overlayIn(base int, prefix string, lower int, st *unix.Stat_t, volatile boo
 		return -1, failed
 	}
 	defer unix.Close(upper)
+	// The merged root has the owner and mode of the upper directory, which commands can change. So only
+	// a new one gets those of the source.
+	if unix.Faccessat(base, prefix+"work", unix.F_OK, 0) == unix.ENOENT {
+		proc := fdPath + strconv.Itoa(upper)
+		unix.Chown(proc, int(st.Uid), int(st.Gid)) // for an ordinary user it stays the user's
+		if err := unix.Chmod(proc, st.Mode&0o7777); err != nil {
+			return -1, mountError("chmod of the upper directory", err)
+		}
+	}
 	work, failed := makeDirs(base, prefix+"work")
 	if failed != nil {
 		return -1, failed
 	}
 	defer unix.Close(work)
-	// The merged root has the owner and mode of the upper directory.
-	proc := fdPath + strconv.Itoa(upper)
-	if err := unix.Chmod(proc, st.Mode&0o7777); err != nil {
-		return -1, mountError("chmod of the upper directory", err)
-	}
-	unix.Chown(proc, int(st.Uid), int(st.Gid)) // for an ordinary user it stays the user's
 	err := patiently(func() (err error) {
 		fd, err = createOverlay(lower, upper, work, volatile)
 		return err
