@@ -61,6 +61,31 @@ func TestApplyPartOfLinks(t *testing.T) {
 	}
 }
 
+// What a list of changes calls a path names it, also if that is no text. A name with quotes of its own
+// is not mistaken for it.
+func TestApplyQuoted(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	for _, line := range []string{"a\xff 1", "b\xff/c\" 1", `"d" 1`, `"e" 1`, "e 1", "f 1", `"" 1`} {
+		w.write(w.upper, line)
+	}
+	for _, tt := range []struct {
+		choice Choice
+		want   string
+		err    string
+	}{
+		{Choice{Paths: []string{`"a\xff"`, `"d"`}}, "\"d\"=1 a\xff=1", ""},
+		{Choice{Paths: []string{`"e"`}}, "\"d\"=1 a\xff=1", `"\"e\"": it can mean two paths of the review; ./ before it means the one with the quotes`},
+		{Choice{Paths: []string{`./"e"`, `""`}}, "\"\"=1 \"d\"=1 \"e\"=1 a\xff=1", ""},
+		{Choice{Ours: []string{`"b\xff/c\""`, `"f"`}}, "\"\"=1 \"d\"=1 \"e\"=1 a\xff=1 b\xff/ e=1", ""},
+	} {
+		_, err := w.apply(tt.choice)
+		if got := w.list(w.root); got != tt.want || (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
+			t.Errorf("%q: %v\ngot  %q\nwant %q", tt.choice, err, got, tt.want)
+		}
+	}
+}
+
 // What a command makes of permissions keeps nothing else from being applied.
 func TestApplyPartBesideShut(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
@@ -56,7 +57,8 @@ func (s *Set) Visible() (seen *Set, unseen int) {
 	return &out, len(s.Changes) - len(out.Changes)
 }
 
-// A Choice chooses what to apply of a review.
+// A Choice chooses what to apply of a review. Its paths can be quoted, as [Change.Line] and JSON have
+// them.
 type Choice struct {
 	Digest string   // of the set that somebody looked at; empty: any
 	Paths  []string // with all that they contain; empty: everything
@@ -83,7 +85,9 @@ func (c *Change) IsIn(paths []string) bool { return len(paths) == 0 || listed(pa
 // new directory above one, which comes along.
 func (c *Change) Concerns(paths []string) bool {
 	return c.IsIn(paths) || c.Op == Added && c.New.Kind == Directory &&
-		slices.ContainsFunc(paths, func(one string) bool { return under(c.Shown, path.Clean(one)) })
+		slices.ContainsFunc(paths, func(one string) bool {
+			return slices.ContainsFunc(meanings(one), func(p string) bool { return under(c.Shown, p) })
+		})
 }
 
 // endOf returns the end of the changes in the directory of a change, which follow it.
@@ -97,17 +101,33 @@ func endOf(changes []Change, i int) int {
 
 // listed reports whether a path is in a list, or in a directory of it.
 func listed(list []string, p string) bool {
-	return slices.ContainsFunc(list, func(dir string) bool { return under(path.Clean(dir), p) })
+	return slices.ContainsFunc(list, func(one string) bool {
+		return slices.ContainsFunc(meanings(one), func(dir string) bool { return under(dir, p) })
+	})
+}
+
+// meanings are the paths that a text can mean: this one and, if it is quoted as in a list of changes,
+// the other.
+func meanings(text string) []string {
+	list := []string{path.Clean(text)}
+	if p, err := strconv.Unquote(text); err == nil && text[0] == '"' && p != "" {
+		list = append(list, path.Clean(p))
+	}
+	return list
 }
 
 // choose chooses the changes; whole says that it chose all.
 func (s *Set) choose(choice Choice) (chosen []bool, whole bool, err error) {
 	chosen, whole = make([]bool, len(s.Changes)), true
-	named, found := slices.Concat(choice.Paths, choice.Ours, choice.Theirs), map[string]bool{}
+	named, found := slices.Concat(choice.Paths, choice.Ours, choice.Theirs), map[string][2]bool{}
 	for i := range s.Changes {
 		p := s.Changes[i].Shown
 		for _, one := range named {
-			found[one] = found[one] || under(path.Clean(one), p)
+			of := found[one]
+			for j, dir := range meanings(one) {
+				of[j] = of[j] || under(dir, p)
+			}
+			found[one] = of
 		}
 		ours := listed(choice.Ours, p)
 		chosen[i] = !ours && s.Changes[i].IsIn(choice.Paths)
@@ -117,8 +137,11 @@ func (s *Set) choose(choice Choice) (chosen []bool, whole bool, err error) {
 		if one == "" { // an unset variable, perhaps, which must not mean everything
 			return nil, false, errors.New("an empty path: to apply everything, name none")
 		}
-		if !found[one] {
+		switch found[one] {
+		case [2]bool{}:
 			return nil, false, fmt.Errorf("%s: the review changes nothing there", hostpath.Quote(one))
+		case [2]bool{true, true}:
+			return nil, false, fmt.Errorf("%s: it can mean two paths of the review; ./ before it means the one with the quotes", hostpath.Quote(one))
 		}
 	}
 	// A new directory comes with its chosen contents.
