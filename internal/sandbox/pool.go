@@ -59,7 +59,7 @@ type Pool struct {
 // NewPool makes a Pool without open sandboxes.
 func NewPool(c Config) *Pool {
 	return &Pool{Config: c, linger: session.NewLingerer(c.Linger), slots: map[string]*slot{},
-		reviews: reviewsInUse{uses: map[string]*review.Review{}}}
+		reviews: reviewsInUse{uses: map[string]*review.Review{}, joined: map[string]bool{}}}
 }
 
 // slot has the opened sandbox of one definition.

@@ -23,8 +23,9 @@ import (
 
 // reviewsInUse are the reviews that commands of a Host use, or have used.
 type reviewsInUse struct {
-	mu   sync.Mutex
-	uses map[string]*review.Review
+	mu     sync.Mutex
+	uses   map[string]*review.Review
+	joined map[string]bool // by commands since the last leaveReview
 }
 
 func (r *reviewsInUse) close() {
@@ -48,6 +49,7 @@ func (p *Pool) joinReview(ctx context.Context, name string, def *view.Definition
 	}
 	p.reviews.mu.Lock()
 	defer p.reviews.mu.Unlock()
+	p.reviews.joined[def.Review] = true
 	if use := p.reviews.uses[def.Review]; use != nil {
 		return use, nil
 	}
@@ -142,6 +144,9 @@ func (p *Pool) OpenReview(ctx context.Context, name string) (*review.Review, err
 
 // leaveReview ends this Host's own use of a review.
 func (p *Pool) leaveReview(ctx context.Context, name string) error {
+	p.reviews.mu.Lock()
+	p.reviews.joined[name] = false
+	p.reviews.mu.Unlock()
 	p.mu.Lock()
 	slots := slices.Collect(maps.Values(p.slots))
 	p.mu.Unlock()
@@ -169,11 +174,13 @@ func (p *Pool) leaveReview(ctx context.Context, name string) error {
 		}
 	}
 	p.reviews.mu.Lock()
-	if use := p.reviews.uses[name]; use != nil {
+	defer p.reviews.mu.Unlock()
+	if p.reviews.joined[name] {
+		return fmt.Errorf("review %q: %w", name, review.ErrInUse)
+	} else if use := p.reviews.uses[name]; use != nil {
 		use.Close()
 		delete(p.reviews.uses, name)
 	}
-	p.reviews.mu.Unlock()
 	return errors.Join(errs...)
 }
 
