@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -450,6 +451,76 @@ func TestGitDirsRefusesHostilePointers(t *testing.T) {
 	}
 	if l, err := GitDirs(base + "/ws"); err != nil || l.Kind != gitPlain {
 		t.Errorf("control: %+v, %v", l, err)
+	}
+}
+
+// Git reads .git, commondir and gitdir to a NUL byte, and the last two through a symlink. What it would find there
+// is followed by nobody here: the layout is refused, and so no git is asked.
+func TestGitDirsRefusesOddPointers(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	for _, tt := range []struct {
+		name, top, change string
+		taken             string // the common directory that git takes
+	}{
+		{"NUL in .git", "ws", `mv .git ../other; printf 'gitdir: ../other\0x' >.git`, "/other"},
+		{"NUL at the end of .git", "ws", `mv .git ../other; printf 'gitdir: ../other\0' >.git`, "/other"},
+		{"NUL in commondir", "ws", `printf '../../victim/.git\0x' >.git/commondir`, "/victim/.git"},
+		{"NUL at the end of commondir", "ws", `printf '.\0' >.git/commondir`, "/ws/.git"},
+		{"a commondir that begins with NUL", "ws", `printf '\0../../victim/.git' >.git/commondir`, "/ws/.git"},
+		{"commondir is a symlink", "ws", `printf ../../victim/.git >c; ln -s ../c .git/commondir`, "/victim/.git"},
+		{"a symlink to what changes nothing", "ws", `printf . >c; ln -s ../c .git/commondir`, "/ws/.git"},
+		{"a commondir that leads nowhere", "ws", `ln -s nowhere .git/commondir`, ""},
+		{"commondir is a fifo", "ws", `mkfifo .git/commondir`, ""}, // git would wait for it
+		{"commondir of the directory itself", "bare", `printf ../victim/.git >c; ln -s c commondir`, "/victim/.git"},
+		{"NUL in a worktree's commondir", "wt", `printf '../..\0x' >../main/.git/worktrees/wt/commondir`, "/main/.git"},
+		{"a worktree's commondir is a symlink", "wt", `cd ../main/.git/worktrees/wt; mv commondir c; ln -s c commondir`, "/main/.git"},
+		{"NUL in gitdir", "wt", `printf "$PWD/.git\0x" >../main/.git/worktrees/wt/gitdir`, "/main/.git"},
+		{"gitdir is a symlink", "wt", `cd ../main/.git/worktrees/wt; mv gitdir g; ln -s g gitdir`, "/main/.git"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			base := tempDir(t)
+			repo(t, base+"/victim")
+			repo(t, base+"/ws")
+			git(t, repo(t, base+"/main"), "worktree", "add", "-q", "../wt")
+			git(t, base, "clone", "-q", "--bare", "ws", "bare")
+			tree(t, base, map[string]string{"victim/.git/config": "[core]\n\tfsmonitor = touch " + base + "/ran; false\n"})
+			top := base + "/" + tt.top
+			if _, err := GitDirs(top); err != nil {
+				t.Fatalf("control: %v", err)
+			}
+			sh := exec.Command("sh", "-ec", tt.change)
+			sh.Dir = top
+			if out, err := sh.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if l, err := GitDirs(top); !errors.Is(err, ErrGitLayout) || l.GitDir != "" || len(l.Writable) != 0 {
+				t.Errorf("got %+v, %v", l, err)
+			}
+			w := mustNew(t, Options{Dir: top, Root: top})
+			acts := w.GitActions(t.Context(), func(dir string) (GitLayout, error) { return GitDirs(dir) }, func(string) bool { return true }, []string{top}, nil, NewBudget())
+			if on := acts[top].On; len(on) == 0 || !strings.HasPrefix(slices.Sorted(maps.Keys(on))[0], actsUnclear) {
+				t.Errorf("told %q", acts)
+			}
+			for _, l := range PointedLayouts(top) {
+				if paths.Inside(base+"/victim", l.GitDir) || paths.Inside(base+"/victim", l.CommonDir) {
+					t.Errorf("it was followed: %+v", l)
+				}
+			}
+			if _, err := os.Lstat(base + "/ran"); err == nil {
+				t.Error("a program ran")
+			}
+			if tt.taken == "" {
+				return
+			}
+			cmd := exec.Command("git", "rev-parse", "--path-format=absolute", "--git-common-dir")
+			cmd.Dir, cmd.Env = top, []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CEILING_DIRECTORIES=" + base}
+			out, err := cmd.CombinedOutput()
+			if got := strings.TrimPrefix(strings.TrimSpace(string(out)), base); err != nil || got != tt.taken {
+				t.Errorf("git takes %q, %v", got, err)
+			}
+		})
 	}
 }
 
