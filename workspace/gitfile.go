@@ -66,32 +66,43 @@ func readDir(dir string, flag, limit int) ([]fs.DirEntry, error) {
 // readRegular reads a regular file of at most limit bytes, and closes it. openErr says why it is not
 // open.
 func readRegular(fd int, openErr error, path string, limit int64) ([]byte, error) {
+	f, err := regular(fd, openErr, path, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data := make([]byte, f.Size())
+	n, err := f.ReadAt(data, 0)
+	if err == io.EOF { // it is shorter by now
+		err = nil
+	}
+	return data[:n], err
+}
+
+// A regularFile is open. Its size is that of its opening.
+type regularFile struct {
+	*io.SectionReader
+	io.Closer
+}
+
+// regular takes a descriptor of a regular file of at most limit bytes, or closes it.
+func regular(fd int, openErr error, path string, limit int64) (*regularFile, error) {
 	if openErr != nil {
 		return nil, fmt.Errorf("open %q: %w", path, openErr)
 	}
 	f := os.NewFile(uintptr(fd), path)
-	defer f.Close()
 	fi, err := f.Stat()
-	if err != nil {
-		return nil, err
+	switch {
+	case err != nil:
+	case !fi.Mode().IsRegular():
+		err = fmt.Errorf("%q is not a regular file: %w", path, ErrGitLayout)
+	case fi.Size() > limit:
+		err = fmt.Errorf("%q is larger than %d bytes: %w", path, limit, ErrGitLayout)
+	default: // nothing is read of an empty one, also of /proc, as root's kmsg: a read waits there, and takes what another program would read
+		return &regularFile{io.NewSectionReader(f, 0, fi.Size()), f}, nil
 	}
-	if !fi.Mode().IsRegular() {
-		return nil, fmt.Errorf("%q is not a regular file: %w", path, ErrGitLayout)
-	}
-	if fi.Size() == 0 { // also of /proc, as root's kmsg: a read waits there, and takes what another program would read
-		return nil, nil
-	}
-	var data bytes.Buffer
-	if fi.Size() <= limit {
-		data.Grow(int(fi.Size()) + bytes.MinRead) // it copies no text that is read
-		if _, err = data.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
-			return nil, err
-		}
-	}
-	if max(fi.Size(), int64(data.Len())) > limit {
-		return nil, fmt.Errorf("%q is larger than %d bytes: %w", path, limit, ErrGitLayout)
-	}
-	return data.Bytes(), nil
+	f.Close()
+	return nil, err
 }
 
 // quotedPath quotes the path in an error: a line end in it would forge lines.

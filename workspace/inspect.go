@@ -3,7 +3,6 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -216,8 +215,12 @@ func (p Pending) Add(l GitLayout, left *Budget) {
 		p.add(join(l.CommonDir, name), left)
 	}
 	packed := join(l.CommonDir, "packed-refs")
-	if data, err := readLarge(packed, &left.texts); err != nil || bytes.Contains(data, []byte("refs/replace/")) {
+	f, err := openLarge(packed, &left.texts)
+	if err != nil || gitindex.MayReplace(f) {
 		p.add(packed, left) // git may read another object in the place of one
+	}
+	if err == nil {
+		f.Close()
 	}
 	for _, dir := range dirs {
 		for _, name := range gitindex.Unfinished {
@@ -288,27 +291,31 @@ func readIndex(path, commonDir string, left *int64) (i gitindex.Index, err error
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return i, err
 	}
-	data, err := readLarge(path, left)
+	f, err := openLarge(path, left)
 	if errors.Is(err, fs.ErrNotExist) {
 		return i, nil
 	} else if err != nil {
 		return i, err
 	}
-	i, ok := gitindex.Read(data, gitindex.HashSize(string(config)))
+	defer f.Close()
+	i, ok := gitindex.Read(f, f.Size(), gitindex.HashSize(string(config)))
 	if !ok {
 		return i, fmt.Errorf("%.300q is not understood", path)
 	}
 	return i, nil
 }
 
-// readLarge reads an index, or packed refs. It takes what it reads from left.
-func readLarge(path string, left *int64) ([]byte, error) {
+// openLarge opens an index, or packed refs. It takes their size from left.
+func openLarge(path string, left *int64) (*regularFile, error) {
 	if *left < maxIndex && !isGone(path) {
 		return nil, fmt.Errorf("%.300q: all indexes together have more than %d bytes: %w", path, maxIndexes-maxIndex, ErrGitLayout)
 	}
-	data, err := readSmall(path, maxIndex)
-	*left -= int64(len(data))
-	return data, err
+	fd, err := hostpath.Openat(unix.AT_FDCWD, path, reading|unix.O_NOFOLLOW, 0)
+	f, err := regular(fd, err, path, maxIndex)
+	if err == nil {
+		*left -= f.Size()
+	}
+	return f, err
 }
 
 // modules are the git directories of submodules that commands can write, also of those that are not

@@ -1,9 +1,12 @@
 package workspace
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -175,5 +178,65 @@ func TestActionsReadNoHooks(t *testing.T) { // not parallel: it counts what the 
 	runtime.ReadMemStats(&after)
 	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 60 || len(found.On) < 200 {
 		t.Errorf("of %d things, it allocates %d MiB", len(found.On), n)
+	}
+}
+
+// heldDir has TestHeld fill a look at a repository in a process of its own.
+const heldDir = "SBXHOST_TEST_HELD"
+
+// Whatever a command has written, one look holds no more than 128 MiB.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	if dir := os.Getenv(heldDir); dir != "" {
+		left, layout := NewBudget(), GitLayout{Kind: gitPlain, GitDir: dir, CommonDir: dir}
+		layout.WorkTrees(dir, left)
+		now := Pending{}
+		now.Add(layout, left)
+		now.Since(nil, left)
+		if left.indexes > maxIndexes-maxIndex || left.texts > maxIndexes-2*maxIndex {
+			t.Errorf("%+v is left", left)
+		}
+		var most runtime.MemStats
+		if runtime.ReadMemStats(&most); most.Sys > 128<<20 {
+			t.Errorf("it holds %d MiB", most.Sys>>20)
+		}
+		return
+	}
+	dir := tempDir(t)
+	// Files of one directory, a tree of as many directories as are compared, and holes.
+	var index bytes.Buffer
+	const files, dirs = 190_000, 130_000
+	index.WriteString("DIRC")
+	binary.Write(&index, binary.BigEndian, [2]uint32{2, files})
+	for i := range files {
+		var entry [72]byte
+		binary.BigEndian.PutUint32(entry[24:], 0o100644)
+		binary.BigEndian.PutUint16(entry[60:], 8)
+		copy(entry[62:], fmt.Sprintf("f%07d", i))
+		index.Write(entry[:])
+	}
+	tree := fmt.Appendf(nil, "\x00-1 %d\n", dirs)
+	for i := range dirs {
+		tree = fmt.Appendf(tree, "%050d\x00-1 0\n", i)
+	}
+	index.WriteString("TREE")
+	binary.Write(&index, binary.BigEndian, uint32(len(tree)))
+	index.Write(tree)
+	index.WriteString("hole")
+	binary.Write(&index, binary.BigEndian, uint32(maxIndex-index.Len()-4-20))
+	for name, text := range map[string][]byte{"index": index.Bytes(), "packed-refs": nil} {
+		at := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(at, text, 0o600), os.Truncate(at, maxIndex)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i, err := readIndex(filepath.Join(dir, "index"), dir, &NewBudget().indexes)
+	if err != nil || i.Entries == "" {
+		t.Fatalf("the index is not read to its end: %v", err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestHeld$")
+	cmd.Env = append(os.Environ(), heldDir+"="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 }

@@ -1,12 +1,14 @@
 package gitindex
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"hash"
+	"io"
 	"strconv"
 	"strings"
 )
@@ -44,8 +46,8 @@ func number(text string) (int, bool) {
 // maxDepth is how deep the directories of a name can lie.
 const maxDepth = maxName / 2
 
-// readCacheTree reads the description of a directory and of those in it.
-func readCacheTree(b []byte, size, depth int) (name string, t *cacheTree, rest []byte, ok bool) {
+// readCacheTree reads the description of a directory and of those in it, of which *left may still come.
+func readCacheTree(b []byte, size, depth int, left *int) (name string, t *cacheTree, rest []byte, ok bool) {
 	text, b, ok := bytes.Cut(b, []byte{0})
 	line, b, more := bytes.Cut(b, []byte{'\n'})
 	entries, directories, two := strings.Cut(string(line), " ")
@@ -57,14 +59,14 @@ func readCacheTree(b []byte, size, depth int) (name string, t *cacheTree, rest [
 		}
 		t.tree, b = b[:size], b[size:]
 	}
-	if !ok || !more || !two || !isCount || !isNumber || n < 0 || n > len(b) || depth > maxDepth {
+	if *left -= n; !ok || !more || !two || !isCount || !isNumber || n < 0 || *left < 0 || depth > maxDepth {
 		return "", nil, nil, false
 	}
 	t.below = map[string]*cacheTree{}
 	for range n {
 		var sub *cacheTree
 		var dir string
-		if dir, sub, b, ok = readCacheTree(b, size, depth+1); !ok || t.below[dir] != nil {
+		if dir, sub, b, ok = readCacheTree(b, size, depth+1, left); !ok || t.below[dir] != nil {
 			return "", nil, nil, false
 		}
 		t.below[dir] = sub
@@ -73,12 +75,14 @@ func readCacheTree(b []byte, size, depth int) (name string, t *cacheTree, rest [
 }
 
 // follows reports whether each tree in a TREE extension is what the entries make.
-func follows(data, entries []byte, version, count uint32, size int) bool {
-	_, t, rest, ok := readCacheTree(data, size, 0)
+func follows(data []byte, entries *io.SectionReader, version, count uint32, size int) bool {
+	dirs := min(minDirs+maxDirs*int(count), maxTrees)
+	left := dirs
+	_, t, rest, ok := readCacheTree(data, size, 0, &left)
 	if !ok || len(rest) > 0 {
 		return false
 	}
-	c := cursor{b: entries, version: version, size: size, left: int(count) + 1, dirs: minDirs + maxDirs*int(count)}
+	c := cursor{in: bufio.NewReaderSize(entries, window), version: version, size: size, left: int(count) + 1, dirs: dirs}
 	c.next()
 	_, _, ok = c.tree("", t)
 	return ok && c.left == 0 && !t.believed()
@@ -86,6 +90,7 @@ func follows(data, entries []byte, version, count uint32, size int) bool {
 
 // A cursor goes through the entries of an index, which Read has read.
 type cursor struct {
+	in      *bufio.Reader
 	b       []byte // from the current one on
 	version uint32
 	size    int
@@ -93,19 +98,27 @@ type cursor struct {
 	name    string
 	n       int // the length of the current one
 	dirs    int // how many directories it may still enter
+	held    int // bytes of the trees that are not yet complete
 }
 
-// minDirs and, for each entry, maxDirs are the directories of an index whose trees are compared. A
-// command can write names with two thousand directories each.
+// minDirs and, for each entry, maxDirs are the directories of an index whose trees are compared, but not
+// more than maxTrees. A command can write names with two thousand directories each.
 const (
-	minDirs = 1000
-	maxDirs = 8
+	minDirs  = 1000
+	maxDirs  = 8
+	maxTrees = 1 << 17
 )
 
+// maxHeld bounds cursor.held: a directory with some 200,000 files has as much.
+const maxHeld = 8 << 20
+
 func (c *cursor) next() {
-	c.b = c.b[c.n:]
+	c.in.Discard(c.n)
 	if c.left--; c.left > 0 {
-		c.name, _, c.n = readEntry(c.b, c.version, c.size, c.name)
+		c.b, _ = c.in.Peek(window)
+		if c.name, _, c.n = readEntry(c.b, c.version, c.size, c.name); c.n == 0 { // somebody has just written it
+			c.dirs, c.name = 0, "/"
+		}
 	}
 }
 
@@ -121,6 +134,12 @@ func (c *cursor) tree(prefix string, t *cacheTree) (sum []byte, whole, ok bool) 
 		}
 		t.seen = true
 	}
+	defer func() { c.held -= content.Len() }()
+	add := func(mode uint32, name string, object []byte) bool {
+		n, _ := fmt.Fprintf(&content, "%o %s\x00%s", mode, name, object)
+		c.held += n
+		return c.held <= maxHeld
+	}
 	for c.left > 0 && strings.HasPrefix(c.name, prefix) {
 		name, _, below := strings.Cut(c.name[len(prefix):], "/")
 		if below {
@@ -132,10 +151,9 @@ func (c *cursor) tree(prefix string, t *cacheTree) (sum []byte, whole, ok bool) 
 				return nil, false, false
 			}
 			of, all, ok := c.tree(prefix+name+"/", sub)
-			if !ok {
+			if !ok || !add(0o40000, name, of) {
 				return nil, false, false
 			}
-			fmt.Fprintf(&content, "40000 %s\x00%s", name, of)
 			whole = whole && all
 			continue
 		}
@@ -144,7 +162,9 @@ func (c *cursor) tree(prefix string, t *cacheTree) (sum []byte, whole, ok bool) 
 		if flags&stage != 0 || flags&extended != 0 && binary.BigEndian.Uint16(c.b[42+c.size:])&intended != 0 {
 			whole = false
 		}
-		fmt.Fprintf(&content, "%o %s\x00%s", binary.BigEndian.Uint32(c.b[24:]), name, c.b[40:40+c.size])
+		if !add(binary.BigEndian.Uint32(c.b[24:]), name, c.b[40:40+c.size]) {
+			return nil, false, false
+		}
 		c.next()
 	}
 	var h hash.Hash

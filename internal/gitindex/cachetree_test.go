@@ -35,7 +35,7 @@ func TestCacheTree(t *testing.T) {
 			if name == "SHA-256" {
 				size = 32
 			}
-			if _, ok := Read(plain, size); !ok {
+			if _, ok := read(plain, size); !ok {
 				t.Fatal("it is not understood")
 			}
 			at := strings.LastIndex(string(plain), "TREE")
@@ -51,7 +51,7 @@ func TestCacheTree(t *testing.T) {
 			for i := at + 8; i < end; i++ {
 				other := bytes.Clone(plain)
 				other[i] ^= 1
-				if _, ok := Read(other, size); !ok {
+				if _, ok := read(other, size); !ok {
 					known++
 				}
 			}
@@ -64,7 +64,7 @@ func TestCacheTree(t *testing.T) {
 	forged := index(t, made+`
 		good=$(git rev-parse HEAD:a/b) bad=$({ git ls-tree HEAD:a/b; printf '100644 blob %s\tevil\n' $(git rev-parse HEAD:a.txt); } | git mktree)
 		perl -e 'my ($g, $b) = map { pack "H*", $_ } @ARGV; undef $/; open F, "<.git/index"; my $i = <F>; $i =~ s/\Q$g\E/$b/ or die; open F, ">.git/index"; print F $i' $good $bad`)
-	if _, ok := Read(forged, 20); ok {
+	if _, ok := read(forged, 20); ok {
 		t.Error("a forged tree is understood")
 	}
 	// An unfinished merge has no tree that covers it, whatever is said of it.
@@ -72,7 +72,7 @@ func TestCacheTree(t *testing.T) {
 	other := bytes.Replace(intended, []byte("a\x00-1 1\n"), []byte("a\x004 1\n"+strings.Repeat("x", 20)), 1)
 	at := bytes.LastIndex(other, []byte("TREE"))
 	other[at+7] += byte(len(other) - len(intended))
-	if _, ok := Read(other, 20); ok || len(other) == len(intended) {
+	if _, ok := read(other, 20); ok || len(other) == len(intended) {
 		t.Error("a tree with what is only intended is understood")
 	}
 	// A count that git cuts to 32 bits, and a directory without entries.
@@ -80,25 +80,25 @@ func TestCacheTree(t *testing.T) {
 		plain := index(t, made)
 		other := bytes.Replace(plain, []byte(from), []byte(to), 1)
 		other[bytes.LastIndex(other, []byte("TREE"))+7] += byte(len(other) - len(plain))
-		if _, ok := Read(other, 20); ok || bytes.Equal(other, plain) {
+		if _, ok := read(other, 20); ok || bytes.Equal(other, plain) {
 			t.Errorf("%q is understood", to)
 		}
 	}
 	// Git writes one description. Each one more, and each directory, costs a reader time.
 	plain := index(t, made)
 	at = bytes.LastIndex(plain, []byte("TREE"))
-	if _, ok := Read(slices.Concat(plain[:len(plain)-20], plain[at:]), 20); ok {
+	if _, ok := read(slices.Concat(plain[:len(plain)-20], plain[at:]), 20); ok {
 		t.Error("two descriptions are understood")
 	}
 	names := made + "for n in 1 2 3; do mkdir -p $n%s; echo >$n%[1]s/f; done; git add ."
-	if _, ok := Read(index(t, fmt.Sprintf(names, strings.Repeat("/d", 300))), 20); !ok {
+	if _, ok := read(index(t, fmt.Sprintf(names, strings.Repeat("/d", 300))), 20); !ok {
 		t.Error("a thousand directories are not understood")
 	}
-	if _, ok := Read(index(t, fmt.Sprintf(names, strings.Repeat("/d", 400))), 20); ok {
+	if _, ok := read(index(t, fmt.Sprintf(names, strings.Repeat("/d", 400))), 20); ok {
 		t.Error("a description of three files in 1200 directories is understood")
 	}
 	deep := bytes.Repeat([]byte("d\x00-1 1\n"), maxDepth+2)
-	if _, _, _, ok := readCacheTree(append(deep, "d\x00-1 0\n"...), 20, 0); ok {
+	if _, _, _, ok := readCacheTree(append(deep, "d\x00-1 0\n"...), 20, 0, new(1<<20)); ok {
 		t.Error("a tree is deeper than a name can be")
 	}
 }

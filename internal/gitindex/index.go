@@ -6,10 +6,12 @@
 package gitindex
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"strings"
 	"unicode"
 )
@@ -71,27 +73,35 @@ func HashSize(config string) int {
 	return size
 }
 
-// Read reads an index with hashes of that size. It returns false if git would read the text in
-// another way, or not at all.
-func Read(b []byte, size int) (i Index, ok bool) {
-	if size == 0 || len(b) < 12+size || string(b[:4]) != "DIRC" {
+// window is more than an entry has, in bytes.
+const window = 8 << 10
+
+// maxExtension bounds an extension that Read holds in memory, in bytes.
+const maxExtension = 8 << 20
+
+// Read reads an index of that length, with hashes of that size. It returns false if git would read the
+// text in another way, or not at all. It keeps few bytes of it, whatever a command wrote.
+func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
+	var head [12]byte
+	end := length - int64(size) // without the checksum
+	if _, err := r.ReadAt(head[:], 0); size == 0 || end < 12 || err != nil || string(head[:4]) != "DIRC" {
 		return i, false
 	}
-	version, count := binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])
+	version, count := binary.BigEndian.Uint32(head[4:]), binary.BigEndian.Uint32(head[8:])
 	if version < 2 || version > 4 {
 		return i, false
 	}
-	b = b[:len(b)-size] // without the checksum
+	in := bufio.NewReaderSize(io.NewSectionReader(r, 12, end-12), window)
 	sum := sha256.New()
 	name := ""
-	at, names, links := 12, 0, 0
-	var starts []int
+	at, names, links := int64(12), 0, 0
+	var starts []int32
 	for range count {
+		entry, _ := in.Peek(window)
 		shared, n := 0, 0
-		if name, shared, n = readEntry(b[at:], version, size, name); n == 0 {
+		if name, shared, n = readEntry(entry, version, size, name); n == 0 {
 			return i, false
 		}
-		entry := b[at:]
 		flags := 2
 		if binary.BigEndian.Uint16(entry[40+size:])&extended != 0 {
 			flags = 4
@@ -101,13 +111,13 @@ func Read(b []byte, size int) (i Index, ok bool) {
 		sum.Write([]byte{entry[40+size] >> 4}) // the flags without the length of the name
 		sum.Write(entry[42+size : 40+size+flags])
 		fmt.Fprintf(sum, "%d %s", len(name), name)
-		if names += len(name); len(name) > maxName || names > maxNames*len(b) || len(i.Links) > maxLinks {
+		if names += len(name); len(name) > maxName || names > maxNames*int(end) || len(i.Links) > maxLinks {
 			return i, false
 		}
 		if i.Misplaced == "" && misplaced(name) {
 			i.Misplaced = name
 		}
-		switch kind := binary.BigEndian.Uint32(b[at+24:]) & 0xf000; {
+		switch kind := binary.BigEndian.Uint32(entry[24:]) & 0xf000; {
 		case name == "" || kind == 0x4000: // of a split or sparse index: git has the names elsewhere
 			return i, false
 		case kind == 0xe000:
@@ -116,28 +126,40 @@ func Read(b []byte, size int) (i Index, ok bool) {
 			}
 			i.Links = append(i.Links, name)
 		}
-		if starts = append(starts, at); shared > 0 {
+		if starts = append(starts, int32(at)); shared > 0 {
 			starts[len(starts)-1] = -1 // a thread would begin here without the name before
 		}
-		at += n
+		at += int64(n)
+		in.Discard(n)
 	}
-	entries := b[12:at]
+	entries := io.NewSectionReader(r, 12, at-12)
 	i.Entries = string(sum.Sum(nil))
 	// Git finds this one from the back, within any other data.
-	if last := len(b) - (12 + size); last >= 0 && string(b[last:last+4]) == "EOIE" && (last < at || int(binary.BigEndian.Uint32(b[last+8:])) != at) {
-		return i, false
+	if last := end - int64(12+size); last >= 0 {
+		if _, err := r.ReadAt(head[:], last); err != nil || string(head[:4]) == "EOIE" && (last < at || int64(binary.BigEndian.Uint32(head[8:])) != at) {
+			return i, false
+		}
 	}
 	described := false
-	for at < len(b) { // extensions
-		if at+8 > len(b) {
+	for at < end { // extensions
+		if _, err := r.ReadAt(head[:8], at); err != nil || at+8 > end {
 			return i, false
 		}
-		name, data := string(b[at:at+4]), b[at+8:]
-		more := int(binary.BigEndian.Uint32(b[at+4:]))
-		if more > len(data) {
+		more := int64(binary.BigEndian.Uint32(head[4:]))
+		if at += 8; more > end-at {
 			return i, false
 		}
-		data = data[:more]
+		name := string(head[:4])
+		var data []byte
+		if name == "IEOT" || name == "TREE" {
+			if more > maxExtension {
+				return i, false
+			}
+			data = make([]byte, more)
+			if _, err := r.ReadAt(data, at); err != nil {
+				return i, false
+			}
+		}
 		switch {
 		case name == "link", name == "IEOT" && !inStep(data, starts):
 			return i, false // other entries of a split index are in another file
@@ -147,20 +169,35 @@ func Read(b []byte, size int) (i Index, ok bool) {
 			}
 			described = true // git writes one, and each costs a walk through all entries
 		}
-		at += 8 + more
+		at += more
 	}
 	return i, true
 }
 
+// MayReplace reports whether packed refs name objects that git reads in the place of others. After an
+// error they may.
+func MayReplace(refs io.Reader) bool {
+	const name = "refs/replace/"
+	b := make([]byte, 64<<10)
+	for kept := 0; ; {
+		n, err := refs.Read(b[kept:])
+		n += kept
+		if found := bytes.Contains(b[:n], []byte(name)); found || err != nil {
+			return found || err != io.EOF
+		}
+		kept = copy(b, b[max(0, n-len(name)+1):n])
+	}
+}
+
 // inStep reports whether a table of offsets, by which git's threads read the entries, matches these
 // entries.
-func inStep(table []byte, starts []int) bool {
+func inStep(table []byte, starts []int32) bool {
 	if len(table)%8 != 4 {
 		return false
 	}
 	for table = table[4:]; len(table) > 0; table = table[8:] {
 		at, n := int(binary.BigEndian.Uint32(table)), int(binary.BigEndian.Uint32(table[4:]))
-		if n == 0 || n > len(starts) || starts[0] != at {
+		if n == 0 || n > len(starts) || int(starts[0]) != at {
 			return false
 		}
 		starts = starts[n:]

@@ -346,9 +346,11 @@ func (r *Review) look(out *Outcome) ([]appliedPath, error) {
 		}
 		one.CTime, one.Ino, one.Mode = n.CTime, n.Ino, n.Mode
 		if one.Kind == File && isIndex(c.git) {
-			if one.Index, err = t.index(c.Path); err != nil {
+			index, _, err := t.index(c.Path, hashSize(c.Path, t))
+			if err != nil {
 				return nil, err
 			}
+			one.Index = []byte(index.Entries)
 		}
 		applied = append(applied, one)
 	}

@@ -1,7 +1,6 @@
 package review
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,11 +18,15 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// maxGitFiles is the size of all configurations and indexes of one tree that are read, in bytes. A
-// command can make a large one of holes.
-const maxGitFiles = 256 << 20
+// maxGitFiles is the size of all configurations, indexes and packed refs of one tree that are read, in
+// bytes, and maxGitFile that of one. A command can make a large one of holes.
+const (
+	maxGitFiles = 256 << 20
+	maxGitFile  = 64 << 20
+	maxConfig   = 1 << 20 // of a configuration or HEAD
+)
 
-var errLarge = fmt.Errorf("a file of git that is too large to read: at most %d MiB, with others", maxGitFiles>>20)
+var errLarge = errors.New("a file of git that is too large to read, or too large together with others")
 
 // indexCopy is the name of a copy of an index of git from the beginning of the review.
 func indexCopy(layer int, p string) string {
@@ -63,14 +66,16 @@ func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change
 			c.Refused = "git's configuration: git outside of a sandbox acts on it"
 		case c.Op == Modified && c.New.Kind == File && path.Base(full) == "HEAD" && isGitDir(path.Dir(full), dirs.lower):
 			var head []byte
-			if head, err = r.trees[layer].upper.read(c.Path); err == nil && !gitindex.ValidHead(head) {
+			if head, err = r.trees[layer].upper.read(c.Path, maxConfig); err == nil && !gitindex.ValidHead(head) {
 				c.Refused = passesOver
 			}
 		case c.Op != Deleted && c.New.Kind == File && path.Base(full) == "packed-refs":
-			var refs []byte
-			if refs, err = r.trees[layer].upper.read(c.Path); bytes.Contains(refs, []byte("refs/replace/")) {
+			var refs *io.SectionReader
+			var done func()
+			if refs, done, err = r.trees[layer].upper.openGit(c.Path, maxGitFile); err == nil && gitindex.MayReplace(refs) {
 				c.Note = cmp.Or(c.Note, readsOther)
 			}
+			done()
 		case c.Op != Deleted && c.New.Size > 0 && gitindex.AppliedByCommit(path.Base(full)):
 			c.Refused = "the next git commit would write files by it"
 		case c.Op != Deleted && c.New.Kind == File && (isIndex(c.git) || gitindex.Named(path.Base(full)) && r.trees[layer].upper.begins(c.Path, "DIRC")):
@@ -325,17 +330,16 @@ func isGitDir(dir string, has func(string) bool) bool {
 // index gets no new gitlink, because git status would act on the configuration that lies there.
 func (r *Review) mergeIndex(layer int, c *Change, ofHost bool) (bool, error) {
 	p := r.trees[layer]
-	theirs, err := p.upper.read(c.Path)
-	var ours []byte
+	hash := hashSize(c.Path, p.lower, p.upper)
+	index, ok, err := p.upper.index(c.Path, hash)
+	var host gitindex.Index
+	known := false
 	if err == nil && c.Old.Kind == File {
-		ours, err = p.lower.read(c.Path)
+		host, known, err = p.lower.index(c.Path, hash)
 	}
 	if err != nil {
 		return false, err
 	}
-	hash := hashSize(c.Path, p.lower, p.upper)
-	index, ok := gitindex.Read(theirs, hash)
-	host, known := gitindex.Read(ours, hash)
 	added := slices.IndexFunc(index.Links, func(link string) bool { return ofHost && !slices.Contains(host.Links, link) })
 	switch {
 	case !ok:
@@ -345,14 +349,19 @@ func (r *Review) mergeIndex(layer int, c *Change, ofHost bool) (bool, error) {
 	case added >= 0:
 		c.Refused = fmt.Sprintf("it makes %.300q a submodule: git status would act on its configuration", index.Links[added])
 	}
-	then, err := os.ReadFile(filepath.Join(r.dir, indexCopy(layer, c.Path)))
-	if errors.Is(err, fs.ErrNotExist) || c.Refused != "" || c.Old.Kind != File {
+	then, err := os.Open(filepath.Join(r.dir, indexCopy(layer, c.Path)))
+	defer then.Close() // it may be nil
+	if errors.Is(err, fs.ErrNotExist) || c.Refused != "" || !known {
 		return true, nil
 	} else if err != nil {
 		return false, err
 	}
-	was, ok := gitindex.Read(then, hash)
-	if !ok || !known {
+	info, err := then.Stat()
+	if err != nil {
+		return false, err
+	}
+	was, ok := gitindex.Read(then, info.Size(), hash)
+	if !ok {
 		return true, nil
 	}
 	if host.Entries == was.Entries {
@@ -361,36 +370,43 @@ func (r *Review) mergeIndex(layer int, c *Change, ofHost bool) (bool, error) {
 	return index.Entries != was.Entries && index.Entries != host.Entries, nil
 }
 
-// read returns a file of git, if it and those that were read before are not too large.
-func (t *tree) read(p string) ([]byte, error) {
+// openGit opens a file of git, if it has at most limit bytes, and it and those that were opened before
+// are not too large.
+func (t *tree) openGit(p string, limit int64) (text *io.SectionReader, done func(), err error) {
 	f, err := t.file(p)
 	if err != nil {
-		return nil, err
+		return nil, func() {}, err
 	}
-	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || info.Size() > maxGitFiles-t.ofGit {
-		return nil, t.error("read", p, cmp.Or(err, errLarge))
+	if err != nil || info.Size() > min(limit, maxGitFiles-t.ofGit) {
+		f.Close()
+		return nil, func() {}, t.error("read", p, cmp.Or(err, errLarge))
 	}
 	t.ofGit += info.Size()
-	b := make([]byte, info.Size())
-	n, err := f.ReadAt(b, 0)
-	if err == io.EOF { // it was truncated
-		err = nil
-	}
-	return b[:n], err
+	return io.NewSectionReader(f, 0, info.Size()), func() { f.Close() }, nil
 }
 
-// index returns the text of an index; nil if it is not understood.
-func (t *tree) index(p string) ([]byte, error) {
-	b, err := t.read(p)
+// read returns a file of git; see openGit.
+func (t *tree) read(p string, limit int64) ([]byte, error) {
+	text, done, err := t.openGit(p, limit)
+	defer done()
 	if err != nil {
 		return nil, err
 	}
-	if index, ok := gitindex.Read(b, hashSize(p, t)); ok {
-		return []byte(index.Entries), nil
+	return io.ReadAll(text)
+}
+
+// index reads an index; ok says that it is understood. If not, it is empty.
+func (t *tree) index(p string, hash int) (index gitindex.Index, ok bool, err error) {
+	text, done, err := t.openGit(p, maxGitFile)
+	defer done()
+	if err == nil {
+		index, ok = gitindex.Read(text, text.Size(), hash)
 	}
-	return nil, nil
+	if !ok {
+		index = gitindex.Index{}
+	}
+	return index, ok, err
 }
 
 // begins reports whether a file begins with these bytes.
@@ -416,7 +432,7 @@ func hashSize(index string, trees ...*tree) (size int) {
 		for i, t := range trees {
 			config, err := []byte(nil), fs.ErrNotExist
 			if at := path.Join(dir, "config"); !strings.HasPrefix(at, "../") {
-				config, err = t.read(at)
+				config, err = t.read(at, maxConfig)
 			} else if i == 0 {
 				config, err = os.ReadFile(path.Join(t.path, at))
 			}
@@ -436,7 +452,7 @@ func hashSize(index string, trees ...*tree) (size int) {
 // copyIndex copies an index of git into the review's directory before commands see it. One that
 // cannot be read is an ordinary file.
 func (t *tree) copyIndex(dir string, layer int, p string) error {
-	b, err := t.read(p)
+	b, err := t.read(p, maxGitFile)
 	if err != nil {
 		return nil
 	}

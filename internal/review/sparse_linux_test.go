@@ -78,7 +78,7 @@ func TestSparse(t *testing.T) {
 	for i := range set.Changes {
 		got += fmt.Sprintln(set.Changes[i].Line(), set.Changes[i].Refused)
 	}
-	if want := "modified edit \nadded    index a file of git that is too large to read: at most 256 MiB, with others\nadded    made \nadded    stays \n"; got != want {
+	if want := "modified edit \nadded    index a file of git that is too large to read, or too large together with others\nadded    made \nadded    stays \n"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	_, left, done, err := r.Export(context.Background(), set, nil)

@@ -1,7 +1,6 @@
 package review
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -161,8 +160,8 @@ func (r *Review) rewritten(j *journal) (list []string, err error) {
 // follow reports whether an index of git has the applied text in a new file, and puts that file
 // into the journal: git status writes a new one.
 func (j *journal) follow(t *tree, one *appliedPath, n *Node) (bool, error) {
-	now, err := t.index(string(one.Path))
-	if err != nil || !bytes.Equal(now, one.Index) {
+	now, _, err := t.index(string(one.Path), hashSize(string(one.Path), t))
+	if err != nil || now.Entries != string(one.Index) {
 		return false, err
 	}
 	at := Place{Host, one.Layer, one.Path}
