@@ -407,16 +407,13 @@ func (c *Comparison) unread(dir string, err error) error {
 	if isShortage(err) {
 		return err
 	}
-	why, ok := errors.AsType[*Unread](err)
-	if !ok { // it may not be listed or searched, or was just moved
-		why = &Unread{"it cannot be read"}
-	}
+	const why = "it cannot be read" // it may not be listed or searched, has too long a path, or was just moved
 	c.unreads[dir] = true
 	if n := len(c.changes); n > 0 && c.changes[n-1].Path == dir {
-		c.changes[n-1].Refused = why.Why
+		c.changes[n-1].Refused = why
 		return nil
 	}
-	return c.append(&Change{Layer: c.Layer, Path: dir, Op: Modified, Old: Node{Kind: Directory}, New: Node{Kind: Directory}, Refused: why.Why})
+	return c.append(&Change{Layer: c.Layer, Path: dir, Op: Modified, Old: Node{Kind: Directory}, New: Node{Kind: Directory}, Refused: why})
 }
 
 // append adds a change, unless there are too many.
@@ -434,11 +431,6 @@ func (c *Comparison) useText(n int) error {
 	}
 	return nil
 }
-
-// Unread is the error of a Tree for a directory that it does not enter.
-type Unread struct{ Why string }
-
-func (e *Unread) Error() string { return e.Why }
 
 // compare compares both layers at a path. hidden says that commands do not see the lower layer
 // there.

@@ -102,15 +102,8 @@ func (t *tree) open(p string, flags int) (int, error) {
 }
 
 func (t *tree) Names(dir string) ([]string, error) {
-	fd, err := -1, error(unix.ENAMETOOLONG)
-	if len(dir) < unix.PathMax {
-		fd, err = t.open(dir, unix.O_RDONLY|unix.O_DIRECTORY)
-	}
-	switch err {
-	case nil:
-	case unix.ENAMETOOLONG:
-		return nil, &Unread{"its path is too long"}
-	default:
+	fd, err := t.open(dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
 		return nil, t.error("open", dir, err)
 	}
 	f := os.NewFile(uintptr(fd), dir)
