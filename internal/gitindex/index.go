@@ -82,9 +82,19 @@ const maxExtension = 8 << 20
 // Read reads an index of that length, with hashes of that size. It returns false if git would read the
 // text in another way, or not at all. It keeps few bytes of it, whatever a command wrote.
 func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
-	var head [12]byte
 	end := length - int64(size) // without the checksum
-	if _, err := r.ReadAt(head[:], 0); size == 0 || end < 12 || err != nil || string(head[:4]) != "DIRC" {
+	bytesAt := func(at, n int64) []byte {
+		if at < 0 || n > min(end-at, maxExtension) {
+			return nil
+		}
+		b := make([]byte, n)
+		if _, err := r.ReadAt(b, at); err != nil {
+			return nil
+		}
+		return b
+	}
+	head := bytesAt(0, 12)
+	if size == 0 || head == nil || string(head[:4]) != "DIRC" {
 		return i, false
 	}
 	version, count := binary.BigEndian.Uint32(head[4:]), binary.BigEndian.Uint32(head[8:])
@@ -135,36 +145,22 @@ func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
 	entries := io.NewSectionReader(r, 12, at-12)
 	i.Entries = string(sum.Sum(nil))
 	// Git finds this one from the back, within any other data.
-	if last := end - int64(12+size); last >= 0 {
-		if _, err := r.ReadAt(head[:], last); err != nil || string(head[:4]) == "EOIE" && (last < at || int64(binary.BigEndian.Uint32(head[8:])) != at) {
-			return i, false
-		}
+	last := end - int64(12+size)
+	if b := bytesAt(last, 12); last >= 0 && (b == nil || string(b[:4]) == "EOIE" && (last < at || int64(binary.BigEndian.Uint32(b[8:])) != at)) {
+		return i, false
 	}
 	described := false
 	for at < end { // extensions
-		if _, err := r.ReadAt(head[:8], at); err != nil || at+8 > end {
+		b := bytesAt(at, 8)
+		if b == nil {
 			return i, false
 		}
-		more := int64(binary.BigEndian.Uint32(head[4:]))
-		if at += 8; more > end-at {
-			return i, false
-		}
-		name := string(head[:4])
-		var data []byte
-		if name == "IEOT" || name == "TREE" {
-			if more > maxExtension {
-				return i, false
-			}
-			data = make([]byte, more)
-			if _, err := r.ReadAt(data, at); err != nil {
-				return i, false
-			}
-		}
-		switch {
-		case name == "link", name == "IEOT" && !inStep(data, starts):
+		more := int64(binary.BigEndian.Uint32(b[4:]))
+		switch at += 8; {
+		case more > end-at, string(b[:4]) == "link", string(b[:4]) == "IEOT" && !inStep(bytesAt(at, more), starts):
 			return i, false // other entries of a split index are in another file
-		case name == "TREE":
-			if described || !follows(data, entries, version, count, size) {
+		case string(b[:4]) == "TREE":
+			if described || !follows(bytesAt(at, more), entries, version, count, size) {
 				return i, false
 			}
 			described = true // git writes one, and each costs a walk through all entries
