@@ -85,9 +85,7 @@ func (c *Change) IsIn(paths []string) bool { return len(paths) == 0 || listed(pa
 // new directory above one, which comes along.
 func (c *Change) Concerns(paths []string) bool {
 	return c.IsIn(paths) || c.Op == Added && c.New.Kind == Directory &&
-		slices.ContainsFunc(paths, func(one string) bool {
-			return slices.ContainsFunc(meanings(one), func(p string) bool { return under(c.Shown, p) })
-		})
+		anyMeans(paths, func(p string) bool { return under(c.Shown, p) })
 }
 
 // endOf returns the end of the changes in the directory of a change, which follow it.
@@ -101,9 +99,12 @@ func endOf(changes []Change, i int) int {
 
 // listed reports whether a path is in a list, or in a directory of it.
 func listed(list []string, p string) bool {
-	return slices.ContainsFunc(list, func(one string) bool {
-		return slices.ContainsFunc(meanings(one), func(dir string) bool { return under(dir, p) })
-	})
+	return anyMeans(list, func(dir string) bool { return under(dir, p) })
+}
+
+// anyMeans reports whether a text of a list can mean a path like that.
+func anyMeans(list []string, like func(p string) bool) bool {
+	return slices.ContainsFunc(list, func(text string) bool { return slices.ContainsFunc(meanings(text), like) })
 }
 
 // meanings are the paths that a text can mean: this one and, if it is quoted as in a list of changes,
