@@ -6,7 +6,7 @@
 //	         repository of 1,000 files: by the library, with a session, prepared, with
 //	         masks, with overlays, and by the command line; and eight at once
 //	served   commands through the server of sbx, and of an agent, with the configuration that
-//	         sbxhost init writes
+//	         sbxhost init writes; and what a bare client, server, engine and init cost
 //	floor    what a bare host and plugin cost, by go-plugin and gRPC alone
 //	search   one-shot runs in large workspaces, by default and where a pattern has all searched
 //	network  a list of names beside no network, and what goes through the gate beside

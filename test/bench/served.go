@@ -24,8 +24,8 @@ const (
 )
 
 // measureServed compares commands through the server of sbx, with the configuration that
-// `sbxhost init` writes, in a git repository, with a plain line of bubblewrap: as they are, and with
-// what differs from call to call.
+// `sbxhost init` writes, in a git repository, with a plain line of bubblewrap and with the floor of a
+// server: as they are, and with what differs from call to call.
 func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	// Not below /tmp, where sbx starts no server.
 	runtime, err := os.MkdirTemp(cmp.Or(os.Getenv("XDG_RUNTIME_DIR"), "/run"), "sbxhost-bench-")
@@ -37,6 +37,8 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	defer func() { check(s.run(v.command(trees[0], nil, s.lean, "serve", "-stop"))) }()
 	repository := trees[0]
 	const plainName, sbxName = namePlain, "sbx"
+	floor, stopFloor := v.startFloor(repository)
+	defer stopFloor()
 	plainIn := func(dir string, _ int) *exec.Cmd { return v.command(dir, nil, plain[0], plain[1:]...) }
 	sbxIn := func(dir string, _ int) *exec.Cmd { return v.command(dir, nil, v.sbx, "--", "/bin/true") }
 	row := func(name string, call func(dir string, i int) *exec.Cmd) contender {
@@ -55,6 +57,7 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	audited := v.writeAudited(repository)
 	group := []contender{
 		row(plainName, plainIn),
+		row("the floor of a server", func(dir string, _ int) *exec.Cmd { return v.command(dir, nil, floor[0], floor[1:]...) }),
 		row(sbxName, sbxIn),
 		row("sbx, a variable differs", func(dir string, i int) *exec.Cmd {
 			return v.command(dir, []string{fmt.Sprint("STEP_ID=", i)}, v.sbx, "--", "/bin/true")
@@ -70,7 +73,7 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) {
 		}),
 	}
 	r.compare(ctx, fmt.Sprintf("The server of sbx, %d commands back to back", burst), group, min(o.rounds, 40))
-	for _, c := range group[1:] {
+	for _, c := range group[2:] {
 		r.atMost(c.name+", of plain bwrap", r.of(c.name, plainName), 1.5, "x")
 	}
 	together := func(name string, call func(dir string, i int) *exec.Cmd) contender {

@@ -1,6 +1,7 @@
 // Floor is the least that a host and its plugin can be: what go-plugin and gRPC alone cost.
 // With the word exit it links them and ends; without a word it is a host that starts itself as
-// a plugin, by which it runs true, without a sandbox.
+// a plugin, by which it runs true, without a sandbox. With the word server and the path of a socket,
+// it runs true in a sandbox for each client there.
 package main
 
 import (
@@ -38,7 +39,13 @@ func (service) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, c *grpc.Clien
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "exit" {
+	switch {
+	case len(os.Args) == 1:
+	case os.Args[1] == "server":
+		serveClients(os.Args[2])
+	case os.Args[1] == "engine":
+		serveEngine(os.Args[2])
+	default:
 		return
 	}
 	set := plugin.PluginSet{"floor": service{}}
