@@ -168,6 +168,9 @@ func (u *unborn) fork() *ExecError {
 		u.end()
 		return execError(OpNamespaces, "", err)
 	}
+	// Who closes a mount namespace last takes its mounts apart, which can take milliseconds. This
+	// process does that at its end, and nobody waits for it to learn how the command ended.
+	syscall.Open(u.proc("ns/mnt"), syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	return nil
 }
 
@@ -199,9 +202,12 @@ var ownMaps = sync.OnceValue(func() idMaps {
 	return maps
 })
 
+// proc is the path of a file of the child in /proc.
+func (u *unborn) proc(file string) string { return "/proc/" + strconv.Itoa(u.pid) + "/" + file }
+
 // write writes a file of the child in /proc, with one call.
 func (u *unborn) write(file, text string) error {
-	fd, err := syscall.Open("/proc/"+strconv.Itoa(u.pid)+"/"+file, syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
+	fd, err := syscall.Open(u.proc(file), syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
