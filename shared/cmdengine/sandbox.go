@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -124,7 +125,8 @@ func (s *sandbox) Start(ctx context.Context, cmd shared.Command, stdio shared.St
 		return nil, err
 	}
 	go p.supervise(cmd.Timeout, cmd.Grace, s.open.Done(), func() {
-		s.makeSpare() // not earlier: it would take processor time from the command
+		runtime.Gosched() // the report of the end first
+		s.makeSpare()     // not earlier: it would take processor time from the command
 		finish(p.run)
 		s.alive.Done()
 	})
