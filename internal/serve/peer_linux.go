@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -81,13 +80,13 @@ func identityOf(dir string) (Identity, error) {
 }
 
 // Differs returns the first name that differs between two identities, apart from some; "" for none.
-func (id Identity) Differs(other Identity, except ...string) string {
-	for _, name := range slices.Sorted(maps.Keys(id)) {
-		if id[name] != other[name] && !slices.Contains(except, name) {
-			return name
+func (id Identity) Differs(other Identity, except ...string) (first string) {
+	for name := range id {
+		if id[name] != other[name] && (first == "" || name < first) && !slices.Contains(except, name) {
+			first = name
 		}
 	}
-	return ""
+	return first
 }
 
 // procOf returns the directory in /proc of the process that has connected to a socket, or listens

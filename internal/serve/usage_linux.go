@@ -116,15 +116,12 @@ func (own Identity) cannotGive(peer Identity) string {
 			return strings.ToLower(strings.TrimPrefix(name, "Max ")) + " limit"
 		}
 	}
-	ownUsage, err := own.Usage()
-	peerUsage, wrong := peer.Usage()
-	switch {
-	case err != nil || wrong != nil:
-		return "status"
-	case peerUsage.Nice < ownUsage.Nice:
-		return "nice"
-	case peerUsage.OOMScoreAdj < ownUsage.OOMScoreAdj:
-		return "oom_score_adj"
+	for _, name := range [...]string{"nice", "oom_score_adj"} {
+		has, err := strconv.Atoi(own[name])
+		wants, wrong := strconv.Atoi(peer[name])
+		if err != nil || wrong != nil || wants < has {
+			return name
+		}
 	}
 	return ""
 }
