@@ -126,7 +126,7 @@ func apart(starter []string) *MountError {
 // OwnNamespaces names the mount and the user namespace of this process, for [Make] to compare.
 func OwnNamespaces() (list []string, err error) {
 	for _, name := range namespaceNames {
-		link, err := os.Readlink("/proc/thread-self/ns/" + name)
+		link, err := os.Readlink("/proc/self/ns/" + name)
 		if err != nil {
 			return nil, err
 		}
