@@ -1,3 +1,5 @@
+//go:build linux
+
 // Floor is the least that a host and its plugin can be: what go-plugin and gRPC alone cost.
 // With the word exit it links them and ends; without a word it is a host that starts itself as
 // a plugin, by which it runs true, without a sandbox. With the word server and the path of a socket,

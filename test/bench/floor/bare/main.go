@@ -1,3 +1,5 @@
+//go:build linux
+
 // Bare is what the program floor needs for each served command: with the word client and the path of
 // a socket, the client; with the word init, the init, which makes its sandbox before it receives the
 // descriptors of true. Neither links gRPC.

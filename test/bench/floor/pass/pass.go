@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package pass is what the processes of a floor say to each other: one byte, with descriptors.
 package pass
 
