@@ -5,8 +5,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/host"
@@ -73,7 +76,7 @@ func escape(to io.Writer, patch *bufio.Reader, color bool) error {
 			w.WriteString("\x1b[" + style + "m")
 		}
 		text := strings.TrimSuffix(line, "\n")
-		w.WriteString(cli.Printable(text))
+		escapeText(w, text, color)
 		if style != "" {
 			w.WriteString("\x1b[m")
 		}
@@ -84,5 +87,27 @@ func escape(to io.Writer, patch *bufio.Reader, color bool) error {
 		if err = errors.Join(err, failed); err != nil {
 			return err
 		}
+	}
+}
+
+// escapeText shows text of one line.
+func escapeText(w *bufio.Writer, text string, color bool) {
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		one := text[:size]
+		text = text[size:]
+		switch {
+		case r == utf8.RuneError && size == 1:
+			one = fmt.Sprintf(`\x%02x`, one[0])
+		case r != '\t' && cli.Printable(one) != one:
+			one = strings.Trim(strconv.QuoteRuneToASCII(r), "'")
+		default:
+			w.WriteString(one)
+			continue
+		}
+		if color {
+			one = "\x1b[7m" + one + "\x1b[27m"
+		}
+		w.WriteString(one)
 	}
 }
