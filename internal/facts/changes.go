@@ -28,9 +28,9 @@ import (
 type repository struct {
 	Taken   string            // which one git uses there
 	Pending workspace.Pending // the operations in progress
-	// Odd are other reasons why git may act there on something else: links, submodules that are not
-	// known, and an invalid git directory, instead of which git uses another one.
-	Odd []string
+	// Odd are other reasons why git may act there on something else: links, and an invalid git
+	// directory, instead of which git uses another one. Partly is one, if not all submodules are known.
+	Odd, Partly []string
 }
 
 // at returns the state of the repository in a directory.
@@ -47,7 +47,7 @@ func (f *lookup) at(out *Resolved, top string) repository {
 		r.Odd = append(r.Odd, said)
 	}
 	if w, looked := f.workTrees[top]; looked && !w.All {
-		r.Odd = append(r.Odd, fmt.Sprintf("git: not all submodules of %q are known", top))
+		r.Partly = []string{fmt.Sprintf("git: not all submodules of %q are known", top)}
 	}
 	for _, l := range used {
 		if err != nil && !out.Readable(l.CommonDir) { // a command can point to any directory: name nothing there
@@ -390,7 +390,7 @@ func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, 
 	before := repository{Pending: workspace.Pending{}} // of all: a worktree's is in the main repository too
 	for _, r := range out.baseline.Repositories {
 		maps.Copy(before.Pending, r.Pending)
-		before.Odd = append(before.Odd, r.Odd...)
+		before.Odd = slices.Concat(before.Odd, r.Odd, r.Partly)
 	}
 	wasOdd := oneOf(before.Odd)
 	slices.SortStableFunc(list, func(a, b string) int { // first those in which git acts though nobody goes there
@@ -415,7 +415,7 @@ func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, 
 				is = look.at(out, p)
 			}
 			change = is.Pending.Since(before.Pending, look.left)
-			change.Unclear = slices.DeleteFunc(slices.Concat(change.Unclear, is.Odd), wasOdd)
+			change.Unclear = slices.DeleteFunc(slices.Concat(is.Odd, change.Unclear, is.Partly), wasOdd)
 			if existing && report.Existing && was.Taken != is.Taken {
 				change.Unclear = append(change.Unclear, fmt.Sprintf("git: git now uses another repository there: %s, and before %s", is.Taken, was.Taken))
 			}
