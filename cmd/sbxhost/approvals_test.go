@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,8 +42,12 @@ func TestApprovals(t *testing.T) {
 		return out.String() + errs.String()
 	}
 	text := run(125, "exec", "-config", path, "-C", a.Dir, "-env", "X=secret", "-env", "Y", "-c", "make $1", "all")
-	if !strings.Contains(text, "just as they are") || strings.Contains(text, "secret") {
-		t.Error(text)
+	want := fmt.Sprintf("with the values in place of the dots: cd %s && sbxhost approvals add -scope once -config %s -C %[1]s -sandbox fast -env X=... -env Y -c 'make $1' -- all\n", a.Dir, path)
+	if !strings.HasSuffix(text, want) || strings.Contains(text, "secret") {
+		t.Errorf("%s\nlacks %s", text, want)
+	}
+	if text := run(125, "exec", "-config", path, "--", strings.Repeat("x", 5000)); strings.Contains(text, "xxx") || !strings.Contains(text, "just as they are") {
+		t.Errorf("what is too long to be pasted is shown in part: %s", text)
 	}
 	run(0, "approvals", "add", "-config", path, "-scope", "always", "--", "ls", "-h")
 	run(0, "exec", "-config", path, "--", "ls", "-h")

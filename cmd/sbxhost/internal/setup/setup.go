@@ -120,7 +120,7 @@ func Choose(ctx context.Context, a *cli.App, s *Setup, flags *Flags) error {
 // error, or a hint. s is nil before the choice of a sandbox.
 func WithRemedy(a *cli.App, s *Setup, flags *Flags, err error) error {
 	if denied, ok := errors.AsType[*host.DeniedError](err); ok {
-		return deniedHint(denied)
+		return deniedHint(a, denied, flags)
 	}
 	err = WithHint(s, err)
 	e, ok := errors.AsType[*shared.Error](err)
