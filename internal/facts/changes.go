@@ -390,7 +390,7 @@ func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, 
 	before := repository{Pending: workspace.Pending{}} // of all: a worktree's is in the main repository too
 	for _, r := range out.baseline.Repositories {
 		maps.Copy(before.Pending, r.Pending)
-		before.Odd = slices.Concat(before.Odd, r.Odd, r.Partly)
+		before.Odd = append(append(before.Odd, r.Odd...), r.Partly...)
 	}
 	wasOdd := oneOf(before.Odd)
 	slices.SortStableFunc(list, func(a, b string) int { // first those in which git acts though nobody goes there
