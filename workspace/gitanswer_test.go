@@ -96,9 +96,10 @@ func TestObeyed(t *testing.T) {
 			hooks: []string{"proj/hl", "proj/hl/pre-push"}},
 		{name: "programs", config: []string{"core.fsmonitor", ".git/hooks/watch", "core.sshCommand", "ssh -F BASE/proj/ssh.conf", "alias.x", "!sh proj/x tools/y",
 			"alias.log", "log origin/main", "alias.lg", "!git log origin/main", "filter.f.clean", "python tools/y", "credential.helper", "~/cred", "diff.d.textconv", "X=1 ./conv",
-			"core.attributesFile", "attrs", "init.templateDir", "~/template", "hook.lint.command", "tools/lint --all", "gc.recentObjectsHook", "./recent", "lfs.extension.x.clean", "ext/clean %f"},
-			files: map[string]string{"proj/tools/y": "x", "proj/ssh.conf": "x", "proj/conv": "x"},
-			other: []string{"proj/.git/hooks/watch", "proj/ssh.conf", "proj/tools/y", "home/cred", "proj/conv", "proj/attrs", "home/template", "proj/tools/lint", "proj/recent", "proj/ext/clean"},
+			"merge.m.driver", "sh merge.sh %A", "core.attributesFile", "attrs", "init.templateDir", "~/template", "hook.lint.command", "tools/lint --all", "gc.recentObjectsHook", "./recent", "lfs.extension.x.clean", "ext/clean %f"},
+			files: map[string]string{"proj/tools/y": "x", "proj/ssh.conf": "x", "proj/conv": "x", "proj/merge.sh": "x", "home/template/hooks/pre-push": "-> ../../push"},
+			hooks: []string{"home/template/hooks", "home/template/hooks/pre-push"},
+			other: []string{"proj/.git/hooks/watch", "proj/ssh.conf", "proj/tools/y", "home/cred", "proj/conv", "proj/attrs", "home/template", "proj/tools/lint", "proj/recent", "proj/ext/clean", "proj/merge.sh"},
 			not:   []string{"proj/origin/main", "proj/proj/x"}},
 		{name: "programs in odd places", config: []string{"gpg.program", "BASE/proj/my place/sign", "core.editor", "BASE/proj/a,b/{v}=1/edit -n",
 			"core.fsmonitor", "$(git rev-parse --show-toplevel)/tools/watch", "core.pager", "$HOME\"/my page\"", "alias.x", "!`pwd`/tools/x $PWD/tools/y"},
@@ -485,6 +486,8 @@ func TestCommandWords(t *testing.T) {
 		`"/a\\b/\$x/tool"`:            {`/a\b/$x/tool`, `/a\b/`, "x/tool", `"/a\\b/\$x/tool"`},
 		`$HOME/tool ${HOME}/conf`:     {"~/tool", "~/conf", "~/tool ~/conf"},
 		`"$HOME"/tool $HOME"/a b"`:    {"~/tool", "~/a b", "~/a", `~/tool "~/a b"`},
+		"sh clean.sh -x":              {"", "clean.sh", "sh clean.sh -x"},
+		"sh tools/\\\nclean":          {"", "tools/clean", "sh tools/\\\nclean"},
 		"$(git top)/tools/x":          {"", "/tools/x", "$(git top)/tools/x"},
 	} {
 		if got := commandWords("core.pager", command); !slices.Equal(got, want) {

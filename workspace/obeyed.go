@@ -117,6 +117,11 @@ func (q *question) obey() {
 			q.controls.Shared = !slices.Contains([]string{"umask", "false", "0", "no", "off"}, strings.ToLower(s.value))
 		}
 		switch use := useOf(s.key); {
+		case s.key == "init.templatedir": // git copies the links in it
+			for _, p := range q.pathsFrom(s.value, q.bases[0]) {
+				q.add(p, controlProgram, true)
+				q.hooks = append(q.hooks, join(p, "hooks"))
+			}
 		case s.key == "core.hookspath":
 			q.hooks = append(q.hooks, q.pathsFrom(s.value, append(slices.Clone(q.bases), q.layout.GitDir, q.layout.CommonDir)...)...)
 		case use&isFile != 0:
@@ -308,18 +313,21 @@ const (
 
 // commandWords are the words of a command that can contain a path: as a shell splits it, with the
 // program, or "", first; as a shell may split it further; and all of it, because git executes some
-// without a shell. A wrong one is no file.
+// without a shell. A wrong one is no file. Without a slash only a name with a dot counts, as of a script
+// for an interpreter; not in an alias, which people type.
 func commandWords(key, value string) (words []string) {
 	command, shell := strings.CutPrefix(strings.TrimSpace(value), "!")
-	if strings.HasPrefix(key, "alias.") && !shell {
+	alias := strings.HasPrefix(key, "alias.")
+	if alias && !shell {
 		return nil // a subcommand of git
 	}
 	command = expanded.Replace(command)
 	for i, word := range slices.Concat(split(command, shellSeparators), split(command, allSeparators), []string{command}) {
-		if strings.ContainsRune(word, '/') && !slices.Contains(words, word) {
+		slash := strings.ContainsRune(word, '/')
+		if i == 0 && !slash {
+			words = append(words, "") // a shell finds it in PATH
+		} else if (slash || !alias && strings.ContainsRune(word, '.')) && !slices.Contains(words, word) {
 			words = append(words, word)
-		} else if i == 0 {
-			words = append(words, "")
 		}
 	}
 	return words
@@ -340,8 +348,9 @@ func split(command, separators string) (words []string) {
 		c := command[i]
 		switch {
 		case c == '\\' && quote != '\'' && i+1 < len(command):
-			i++
-			word = append(word, command[i])
+			if i++; command[i] != '\n' { // else the line goes on
+				word = append(word, command[i])
+			}
 		case c == quote:
 			quote = 0
 			quoted = append(append(quoted, word...), ' ')

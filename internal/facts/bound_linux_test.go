@@ -155,7 +155,7 @@ func TestUnixSocketsAreListed(t *testing.T) {
 
 func TestMountOf(t *testing.T) {
 	t.Parallel()
-	list := []mount{{1, "/", "/"}, {2, "/@home", "/home"}, {2, "/@home/u/w", "/srv/w"}, {3, "/", "/home/u/w/tmp"}, {4, "/x", "/srv/w"}}
+	list := []mount{{1, "/", "/", "1", ""}, {2, "/@home", "/home", "2", "1"}, {2, "/@home/u/w", "/srv/w", "3", "1"}, {3, "/", "/home/u/w/tmp", "4", "2"}, {4, "/x", "/srv/w", "5", "3"}}
 	for p, want := range map[string]string{
 		"/etc/x": "/etc/x", "/home": "/@home", "/home/u/w/a": "/@home/u/w/a", "/home/u/w/tmp/s": "/s", "/homes": "/homes", "/srv/w/s": "/x/s",
 	} {

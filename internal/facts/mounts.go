@@ -18,12 +18,13 @@ import (
 
 // A mount shows a part of a file system.
 type mount struct {
-	dev  uint64 // of the file system, which may differ from that of its files
-	root string // the part that it shows
-	at   string
+	dev        uint64 // of the file system, which may differ from that of its files
+	root       string // the part that it shows
+	at         string
+	id, parent string // parent is the mount that it lies on; "" for the root
 }
 
-// mounts are those of this process, a later mount after the one it may lie on.
+// mounts are those of this process.
 func mounts() (list []mount, err error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -39,7 +40,12 @@ func mounts() (list []mount, err error) {
 		major, minor, _ := strings.Cut(fields[2], ":")
 		high, _ := strconv.ParseUint(major, 10, 32)
 		low, _ := strconv.ParseUint(minor, 10, 32)
-		list = append(list, mount{unix.Mkdev(uint32(high), uint32(low)), unescaped(fields[3]), unescaped(fields[4])})
+		list = append(list, mount{unix.Mkdev(uint32(high), uint32(low)), unescaped(fields[3]), unescaped(fields[4]), fields[0], fields[1]})
+	}
+	for i, m := range list {
+		if !slices.ContainsFunc(list, func(on mount) bool { return on.id == m.parent && on.id != m.id }) {
+			list[i].parent = ""
+		}
 	}
 	return list, lines.Err()
 }
@@ -52,14 +58,20 @@ func unescaped(field string) string {
 	return field
 }
 
-// mountOf returns the mount of a path without symlinks: the last one, because it covers the others.
+// mountOf returns the mount of a path without symlinks. It walks as the kernel does: of the mounts that
+// lie on one mount, the first on the way covers those beyond it, whenever they were made.
 func mountOf(list []mount, p string) (of mount) {
-	for _, m := range list {
-		if paths.Inside(m.at, p) {
-			of = m
+	for next := -1; ; next = -1 {
+		for i, m := range list {
+			if m.parent == of.id && paths.Inside(m.at, p) && (next < 0 || len(m.at) < len(list[next].at)) {
+				next = i
+			}
 		}
+		if next < 0 {
+			return of
+		}
+		of = list[next]
 	}
-	return of
 }
 
 // in is the path in the file system of a path on the mount.
@@ -68,7 +80,7 @@ func (m mount) in(p string) string { return filepath.Join(m.root, strings.TrimPr
 // mountsIn are what shows in a directory without symlinks: a part of its own mount, and those beneath.
 func mountsIn(table []mount, dir string) []mount {
 	on := mountOf(table, dir)
-	list := []mount{{on.dev, on.in(dir), dir}}
+	list := []mount{{dev: on.dev, root: on.in(dir), at: dir}}
 	for _, m := range table {
 		if m.at != dir && paths.Inside(dir, m.at) {
 			list = append(list, m)

@@ -10,18 +10,20 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// table has a covered mount at /home/u/hidden/deep: the one above it was mounted later.
+// table has a mount at /covered/deep that the one at /covered covers, and one that was moved before its parent.
 var table = []mount{
-	{1, "/", "/"},
-	{2, "/users", "/home"},
-	{2, "/users/u/project", "/alias"},
-	{2, "/users/u/project/bin", "/programs"},
-	{2, "/tools", "/opt/tools"},
-	{2, "/tools", "/home/u/project/tools"},
-	{3, "/users/u/project", "/other"},
-	{4, "/", "/covered/deep"},
-	{2, "/users/u/project/bin", "/covered"},
-	{2, "/users/u/project", "/home/u/project/chroot/src"},
+	{1, "/", "/", "1", ""},
+	{2, "/users", "/home", "2", "1"},
+	{2, "/users/u/project", "/alias", "3", "1"},
+	{2, "/users/u/project/bin", "/programs", "4", "1"},
+	{2, "/tools", "/opt/tools", "5", "1"},
+	{2, "/tools", "/home/u/project/tools", "6", "2"},
+	{3, "/users/u/project", "/other", "7", "1"},
+	{4, "/", "/covered/deep", "8", "1"},
+	{2, "/users/u/project/bin", "/covered", "9", "1"},
+	{2, "/users/u/project", "/home/u/project/chroot/src", "10", "2"},
+	{2, "/users/u/project/bin", "/new/moved", "11", "12"},
+	{5, "/", "/new", "12", "1"},
 }
 
 func TestAlsoAt(t *testing.T) {
@@ -32,6 +34,8 @@ func TestAlsoAt(t *testing.T) {
 		"/alias/bin/git":                     "/home/u/project/bin/git",
 		"/programs/git":                      "/home/u/project/bin/git",
 		"/covered/deep/git":                  "/home/u/project/bin/deep/git",
+		"/new/moved/git":                     "/home/u/project/bin/git",
+		"/new/git":                           "",
 		"/opt/tools/git":                     "/home/u/project/tools/git", // by a mount in the directory
 		"/home/u/git":                        "",
 		"/home/u/project2/git":               "",

@@ -76,8 +76,12 @@ func HashSize(config string) int {
 // window is more than an entry has, in bytes.
 const window = 8 << 10
 
-// maxExtension bounds an extension that Read holds in memory, in bytes.
-const maxExtension = 8 << 20
+// maxExtension bounds an extension that Read holds in memory, in bytes, and maxExtensions their number:
+// git writes less than ten, and a command empty ones by the million.
+const (
+	maxExtension  = 8 << 20
+	maxExtensions = 64
+)
 
 // Read reads an index of that length, with hashes of that size. It returns false if git would read the
 // text in another way, or not at all. It keeps few bytes of it, whatever a command wrote.
@@ -150,9 +154,9 @@ func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
 		return i, false
 	}
 	described := false
-	for at < end { // extensions
+	for extensions := 0; at < end; extensions++ {
 		b := bytesAt(at, 8)
-		if b == nil {
+		if b == nil || extensions == maxExtensions {
 			return i, false
 		}
 		more := int64(binary.BigEndian.Uint32(b[4:]))

@@ -28,6 +28,17 @@ const threads = "git config index.threads 2; git config index.recordOffsetTable 
 
 func read(b []byte, size int) (Index, bool) { return Read(bytes.NewReader(b), int64(len(b)), size) }
 
+// A command makes millions of empty extensions by a hole in a file.
+func TestManyExtensions(t *testing.T) {
+	t.Parallel()
+	head := []byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00")
+	for n, want := range map[int]bool{0: true, maxExtensions: true, maxExtensions + 1: false, 1 << 20: false} {
+		if _, ok := read(append(bytes.Clone(head), make([]byte, 8*n+20)...), 20); ok != want {
+			t.Errorf("%d: %v", n, ok)
+		}
+	}
+}
+
 // What git on the host would write where no file of a work tree belongs.
 func TestMisplaced(t *testing.T) {
 	t.Parallel()

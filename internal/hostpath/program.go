@@ -34,24 +34,31 @@ func CheckProgram(path string, written func(path string) (where string)) (*Progr
 	if err := CheckAbove(resolved); err != nil {
 		return nil, err
 	}
-	if err := checkInterpreter(resolved, written); err != nil {
+	if err := checkInterpreter(resolved, written, 0); err != nil {
 		return nil, err
 	}
 	return &Program{resolved, path, written}, nil
 }
 
 // checkInterpreter refuses a script whose first line names a file where commands can write, such as
-// one of a virtual environment in a workspace.
-func checkInterpreter(path string, written func(path string) (where string)) error {
+// one of a virtual environment in a workspace; also if that is a script with such an interpreter.
+func checkInterpreter(path string, written func(path string) (where string), depth int) error {
 	words, err := Interpreter(path)
 	if err != nil && !errors.Is(err, fs.ErrPermission) { // an unreadable file is not a script
 		return err
 	}
-	for _, word := range words {
-		if i := strings.IndexByte(word, '/'); i >= 0 {
-			if _, _, err := vouch(word[i:], written); err != nil {
-				return fmt.Errorf("%s is a script: %w", Quote(path), err)
-			}
+	const kernels = 5 // the kernel executes no deeper ones
+	for i, word := range words {
+		at := strings.IndexByte(word, '/')
+		if at < 0 {
+			continue
+		}
+		resolved, info, err := vouch(word[at:], written)
+		if err == nil && i == 0 && info != nil && depth < kernels {
+			err = checkInterpreter(resolved, written, depth+1)
+		}
+		if err != nil {
+			return fmt.Errorf("%s is a script: %w", Quote(path), err)
 		}
 	}
 	return nil

@@ -41,16 +41,16 @@ func TestWritableByOthers(t *testing.T) {
 
 func TestCheckProgram(t *testing.T) {
 	t.Parallel()
-	dir := place(t, "bin/good", "bin/plain", "open/p", "open/deep/p", "bin/anybodys", "ws/p", "bin/out -> ../ws/p", "ws/in -> ../bin/good", "bin/own -> good", "open/link -> ../bin/good", "bin/gone -> nowhere", "bin/dir/", "bin/venv", "bin/by-env", "bin/in", "bin/led", "bin/linked")
+	dir := place(t, "bin/good", "bin/plain", "open/p", "open/deep/p", "bin/anybodys", "ws/p", "bin/out -> ../ws/p", "ws/in -> ../bin/good", "bin/own -> good", "open/link -> ../bin/good", "bin/gone -> nowhere", "bin/dir/", "bin/venv", "bin/by-env", "bin/in", "bin/led", "bin/linked", "bin/twice")
 	if err := os.Link(dir+"/bin/linked", dir+"/ws/linked"); err != nil {
 		t.Fatal(err)
 	}
-	for name, mode := range map[string]os.FileMode{"bin/good": 0o755, "open/p": 0o755, "open/deep/p": 0o755, "bin/anybodys": 0o777, "ws/p": 0o755, "open": 0o777, "bin/venv": 0o755, "bin/by-env": 0o755, "bin/in": 0o755, "bin/led": 0o755, "bin/linked": 0o755} {
+	for name, mode := range map[string]os.FileMode{"bin/good": 0o755, "open/p": 0o755, "open/deep/p": 0o755, "bin/anybodys": 0o777, "ws/p": 0o755, "open": 0o777, "bin/venv": 0o755, "bin/by-env": 0o755, "bin/in": 0o755, "bin/led": 0o755, "bin/linked": 0o755, "bin/twice": 0o755} {
 		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, line := range map[string]string{"venv": "#!" + dir + "/ws/p -x\n", "by-env": "#! /usr/bin/env -S A=" + dir + "/ws/p x", "in": "#!/bin/sh\n# " + dir + "/ws/p\n", "led": "#!" + dir + "/bin/out"} {
+	for name, line := range map[string]string{"venv": "#!" + dir + "/ws/p -x\n", "by-env": "#! /usr/bin/env -S A=" + dir + "/ws/p x", "in": "#!/bin/sh\n# " + dir + "/ws/p\n", "led": "#!" + dir + "/bin/out", "twice": "#!" + dir + "/bin/venv"} {
 		if err := os.WriteFile(dir+"/bin/"+name, []byte(line), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestCheckProgram(t *testing.T) {
 		return ""
 	}
 	for name, want := range map[string]string{
-		"bin/good": "", "bin/own": "", "bin/in": "", "bin/venv": "lies in the workspace", "bin/by-env": "lies in the workspace", "bin/led": "lies in the workspace", "bin/plain": "not executable", "bin/anybodys": "writable by its group or by others", "open/p": "can replace it", "open/deep/p": "who can replace what lies in it",
+		"bin/good": "", "bin/own": "", "bin/in": "", "bin/venv": "lies in the workspace", "bin/by-env": "lies in the workspace", "bin/led": "lies in the workspace", "bin/twice": "lies in the workspace", "bin/plain": "not executable", "bin/anybodys": "writable by its group or by others", "open/p": "can replace it", "open/deep/p": "who can replace what lies in it",
 		"ws/p": "lies in the workspace", "bin/out": "lies in the workspace", "ws/in": "lies in the workspace", "open/link": "who can replace what lies in it", "bin/gone": "does not exist", "bin/dir": "no program", "bin/linked": "2 names (hard links",
 	} {
 		found, err := CheckProgram(filepath.Join(dir, name), written)

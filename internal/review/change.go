@@ -632,5 +632,7 @@ func (c *Comparison) merge(p string) (n mergedNode, err error) {
 	return n, nil
 }
 
-// under reports whether a relative path is dir or lies in it.
-func under(dir, p string) bool { return dir == "." || p == dir || strings.HasPrefix(p, dir+"/") }
+// under reports whether a path is dir or lies in it.
+func under(dir, p string) bool {
+	return dir == "." && !path.IsAbs(p) || p == dir || strings.HasPrefix(p, dir+"/")
+}

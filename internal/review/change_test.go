@@ -319,3 +319,13 @@ func TestPlan(t *testing.T) {
 		t.Error("a directory became a file, with what lies in it")
 	}
 }
+
+// The workspace's own directory has nothing of other roots.
+func TestUnder(t *testing.T) {
+	t.Parallel()
+	for p, want := range map[string]bool{"a": true, "a/b": true, ".": true, "/root2/b": false} {
+		if got := under(".", p); got != want {
+			t.Errorf("%s: %v", p, got)
+		}
+	}
+}

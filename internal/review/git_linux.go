@@ -434,7 +434,7 @@ func hashSize(index string, trees ...*tree) (size int) {
 			if at := path.Join(dir, "config"); !strings.HasPrefix(at, "../") {
 				config, err = t.read(at, maxConfig)
 			} else if i == 0 {
-				config, err = os.ReadFile(path.Join(t.path, at))
+				config, err = readRegular(path.Join(t.path, at), maxConfig) // another workspace's command can have made it
 			}
 			if errors.Is(err, fs.ErrNotExist) {
 				continue

@@ -15,6 +15,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// A workspace in a directory of the name worktrees has perhaps its repository around it, and there a
+// command of another workspace can have made anything.
+func TestHashSizeAround(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	top := base + "/worktrees/p"
+	if err := os.MkdirAll(top, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tr, err := openTree(top, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.close()
+	config := base + "/config"
+	for name, tt := range map[string]struct {
+		make func() error
+		want int
+	}{
+		"none":     {func() error { return nil }, 20},
+		"a fifo":   {func() error { return unix.Mkfifo(config, 0o600) }, 0},
+		"a link":   {func() error { return os.Symlink("/dev/zero", config) }, 0},
+		"a hole":   {func() error { return errors.Join(os.WriteFile(config, nil, 0o600), os.Truncate(config, 1<<40)) }, 0},
+		"a config": {func() error { return os.WriteFile(config, []byte("[core]\n"), 0o600) }, 20},
+	} {
+		if err := tt.make(); err != nil {
+			t.Fatal(err)
+		}
+		if got := hashSize("index", tr); got != tt.want {
+			t.Errorf("%s: %d", name, got)
+		}
+		os.Remove(config)
+	}
+}
+
 // What a review changes in a git directory is told or refused, whatever that is called and however it came to be one.
 func TestGitDirs(t *testing.T) {
 	t.Parallel()

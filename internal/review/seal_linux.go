@@ -94,7 +94,7 @@ func (s *Store) seal(dir string, value []byte) ([]byte, error) {
 // read reads a value of a review. If somebody else wrote it, the error names the file.
 func (s *Store) read(dir, name string, v any) error {
 	file := filepath.Join(dir, name)
-	b, err := readRegular(file)
+	b, err := readRegular(file, maxSealed)
 	if err != nil {
 		return err
 	}
@@ -117,9 +117,9 @@ func (s *Store) read(dir, name string, v any) error {
 // maxSealed bounds a sealed file, in bytes.
 const maxSealed = 256 << 20
 
-// readRegular reads a file that somebody else may have made: no fifo, which would block, and no
-// more than maxSealed.
-func readRegular(file string) ([]byte, error) {
+// readRegular reads a file that somebody else may have made: no symlink, no fifo, which would block, and
+// none of more than limit bytes.
+func readRegular(file string, limit int64) ([]byte, error) {
 	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: hostpath.Quote(file), Err: err}
@@ -128,10 +128,10 @@ func readRegular(file string) ([]byte, error) {
 	defer f.Close()
 	if info, err := f.Stat(); err != nil {
 		return nil, err
-	} else if !info.Mode().IsRegular() || info.Size() > maxSealed {
+	} else if !info.Mode().IsRegular() || info.Size() > limit {
 		return nil, &fs.PathError{Op: "read", Path: hostpath.Quote(file), Err: errNotOurs}
 	}
-	return io.ReadAll(io.LimitReader(f, maxSealed))
+	return io.ReadAll(io.LimitReader(f, limit))
 }
 
 // write writes a file completely or not at all.

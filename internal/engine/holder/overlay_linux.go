@@ -77,13 +77,16 @@ func overlayIn(base int, prefix string, lower int, st *unix.Stat_t, volatile boo
 	}
 	defer unix.Close(upper)
 	// The merged root has the owner and mode of the upper directory, which commands can change. So only
-	// a new one gets those of the source.
+	// a new one gets those of the source. Its owner keeps access, to look at it or to change it back.
+	proc, mode := fdPath+strconv.Itoa(upper), st.Mode
+	var now unix.Stat_t
 	if unix.Faccessat(base, prefix+"work", unix.F_OK, 0) == unix.ENOENT {
-		proc := fdPath + strconv.Itoa(upper)
 		unix.Chown(proc, int(st.Uid), int(st.Gid)) // for an ordinary user it stays the user's
-		if err := unix.Chmod(proc, st.Mode&0o7777); err != nil {
-			return -1, mountError("chmod of the upper directory", err)
-		}
+	} else if err := unix.Fstat(upper, &now); err == nil {
+		mode = now.Mode | 0o700
+	}
+	if err := unix.Chmod(proc, mode&0o7777); err != nil {
+		return -1, mountError("chmod of the upper directory", err)
 	}
 	work, failed := makeDirs(base, prefix+"work")
 	if failed != nil {
