@@ -155,9 +155,19 @@ func TestUnixSocketsAreListed(t *testing.T) {
 
 func TestMountOf(t *testing.T) {
 	t.Parallel()
-	list := []mount{{1, "/", "/", "1", ""}, {2, "/@home", "/home", "2", "1"}, {2, "/@home/u/w", "/srv/w", "3", "1"}, {3, "/", "/home/u/w/tmp", "4", "2"}, {4, "/x", "/srv/w", "5", "3"}}
+	// Mount 20 is older than the root, as one that an initial system moves there. Mount 26 covers 27.
+	list := parseMounts(`20 21 0:5 / /run rw - tmpfs none rw
+21 1 0:1 / / rw - ext4 none rw
+22 21 0:2 /@home /home rw - btrfs none rw
+23 21 0:2 /@home/u/w /srv/w rw - btrfs none rw
+24 22 0:3 / /home/u/w/tmp rw - tmpfs none rw
+25 23 0:4 /x /srv/w rw - ext4 none rw
+27 21 0:6 / /covered/deep rw - tmpfs none rw
+26 21 0:7 /y /covered rw - ext4 none rw
+`)
 	for p, want := range map[string]string{
 		"/etc/x": "/etc/x", "/home": "/@home", "/home/u/w/a": "/@home/u/w/a", "/home/u/w/tmp/s": "/s", "/homes": "/homes", "/srv/w/s": "/x/s",
+		"/run/s": "/s", "/covered/deep/s": "/y/deep/s",
 	} {
 		if got := mountOf(list, p).in(p); got != want {
 			t.Errorf("%s: %s, want %s", p, got, want)

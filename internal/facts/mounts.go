@@ -3,7 +3,6 @@
 package facts
 
 import (
-	"bufio"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,22 +17,24 @@ import (
 
 // A mount shows a part of a file system.
 type mount struct {
-	dev        uint64 // of the file system, which may differ from that of its files
-	root       string // the part that it shows
-	at         string
-	id, parent string // parent is the mount that it lies on; "" for the root
+	dev  uint64 // of the file system, which may differ from that of its files
+	root string // the part that it shows
+	at   string
+	id   string
+	on   string // the mount that it lies on; empty if that is unknown
 }
 
 // mounts are those of this process.
 func mounts() (list []mount, err error) {
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	return parseMounts(string(text)), err
+}
+
+// parseMounts parses the text of mountinfo.
+func parseMounts(text string) (list []mount) {
+	known := map[string]bool{}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
 		if len(fields) < 5 || !strings.HasPrefix(fields[4], "/") {
 			continue
 		}
@@ -41,13 +42,14 @@ func mounts() (list []mount, err error) {
 		high, _ := strconv.ParseUint(major, 10, 32)
 		low, _ := strconv.ParseUint(minor, 10, 32)
 		list = append(list, mount{unix.Mkdev(uint32(high), uint32(low)), unescaped(fields[3]), unescaped(fields[4]), fields[0], fields[1]})
+		known[fields[0]] = true
 	}
 	for i, m := range list {
-		if !slices.ContainsFunc(list, func(on mount) bool { return on.id == m.parent && on.id != m.id }) {
-			list[i].parent = ""
+		if m.on == m.id || !known[m.on] {
+			list[i].on = ""
 		}
 	}
-	return list, lines.Err()
+	return list
 }
 
 // unescaped replaces octal escapes, such as \040 for a space.
@@ -58,19 +60,20 @@ func unescaped(field string) string {
 	return field
 }
 
-// mountOf returns the mount of a path without symlinks. It walks as the kernel does: of the mounts that
-// lie on one mount, the first on the way covers those beyond it, whenever they were made.
+// mountOf returns the mount of a path without symlinks, as the kernel finds it on the way there. The order
+// of the table says nothing: an initial system moves older mounts onto the root.
 func mountOf(list []mount, p string) (of mount) {
-	for next := -1; ; next = -1 {
-		for i, m := range list {
-			if m.parent == of.id && paths.Inside(m.at, p) && (next < 0 || len(m.at) < len(list[next].at)) {
-				next = i
+	for {
+		var next mount
+		for _, m := range list {
+			if m.on == of.id && paths.Inside(m.at, p) && (next.at == "" || len(m.at) < len(next.at)) {
+				next = m
 			}
 		}
-		if next < 0 {
+		if next.at == "" {
 			return of
 		}
-		of = list[next]
+		of = next
 	}
 }
 
@@ -82,26 +85,23 @@ func mountsIn(table []mount, dir string) []mount {
 	on := mountOf(table, dir)
 	list := []mount{{dev: on.dev, root: on.in(dir), at: dir}}
 	for _, m := range table {
-		if m.at != dir && paths.Inside(dir, m.at) {
+		if m.at != dir && paths.Inside(dir, m.at) && mountOf(table, m.at) == m { // nothing covers it
 			list = append(list, m)
 		}
 	}
 	return list
 }
 
-// alsoAt returns where in a directory a path without symlinks shows too, by another mount of the same
-// file system; "" if nowhere.
-func alsoAt(table []mount, dir, p string) string {
+// alsoAt returns where a path without symlinks shows too, of what mountsIn has found, by another mount of
+// the same file system.
+func alsoAt(table, shown []mount, p string) (list []string) {
 	on := mountOf(table, p)
-	if on.at == "" {
-		return ""
-	}
-	for _, m := range mountsIn(table, dir) {
-		if at := paths.Move(on.in(p), m.root, m.at); m.dev == on.dev && paths.Inside(m.root, on.in(p)) && at != p {
-			return at
+	for _, m := range shown {
+		if at := paths.Move(on.in(p), m.root, m.at); on.at != "" && m.dev == on.dev && paths.Inside(m.root, on.in(p)) && at != p {
+			list = append(list, at)
 		}
 	}
-	return ""
+	return list
 }
 
 // mountedAgain returns paths of the host's own, and where they show in what commands write by another
@@ -110,14 +110,27 @@ func (f *lookup) mountedAgain(own []view.HostPath) []view.HostPath {
 	table, _ := f.mounts() // none on a system without /proc
 	all := slices.Clip(own)
 	for _, dir := range f.writable {
+		shown := mountsIn(table, dir)
 		for _, o := range own {
-			way := f.Follow(o.Path)
-			if at := alsoAt(table, dir, way.End); way.Err == nil && at != "" {
-				o.Path = at
-				all = append(all, o)
+			names := []string{""}
+			if o.Kind == view.OwnPlace { // each can be a mount itself
+				names = o.Names
+			}
+			for _, name := range names {
+				way := f.Follow(filepath.Join(o.Path, name))
+				if way.Err != nil {
+					continue
+				}
+				for _, at := range alsoAt(table, shown, way.End) {
+					again := o
+					if again.Path = at; name != "" {
+						again.Path, again.Names = filepath.Dir(at), []string{filepath.Base(at)}
+					}
+					all = append(all, again)
+				}
 			}
 		}
-		for _, m := range mountsIn(table, dir)[1:] {
+		for _, m := range shown[1:] {
 			same := func(src string) bool {
 				on := mountOf(table, src)
 				return on.dev == m.dev && !paths.Inside(m.at, src) && (paths.Inside(m.root, on.in(src)) || paths.Inside(on.in(src), m.root))

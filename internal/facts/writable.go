@@ -48,8 +48,8 @@ func (w *Writable) First(list []string) (p, dir string) {
 			table, _ = mounts() // none on a system without /proc
 		}
 		for _, dir := range w.dirs() {
-			if at := alsoAt(table, dir, p); at != "" {
-				return p, "a mount of what commands write (" + hostpath.Quote(at) + ")"
+			if at := alsoAt(table, mountsIn(table, dir), p); at != nil {
+				return p, "a mount of what commands write (" + hostpath.Quote(at[0]) + ")"
 			}
 		}
 	}
