@@ -497,6 +497,13 @@ func TestCommandWords(t *testing.T) {
 	if got := commandWords("alias.x", "log a/b"); got != nil {
 		t.Errorf("of a subcommand: %q", got)
 	}
+	many := ""
+	for i := range 10_000 { // a command can write some 100,000, and each is compared with those before
+		many += fmt.Sprintf("/%x ", i)
+	}
+	if got := commandWords("core.pager", many); len(got) != maxWords+1 {
+		t.Errorf("%d words of too many", len(got))
+	}
 }
 
 func FuzzParseSettings(f *testing.F) {

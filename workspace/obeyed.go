@@ -329,6 +329,9 @@ func commandWords(key, value string) (words []string) {
 		} else if (slash || !alias && strings.ContainsRune(word, '.')) && !slices.Contains(words, word) {
 			words = append(words, word)
 		}
+		if len(words) > maxWords { // the caller refuses them
+			break
+		}
 	}
 	return words
 }
