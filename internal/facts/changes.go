@@ -478,7 +478,7 @@ func clip(s string, limit int) string {
 // Executes reports whether a git outside of a sandbox would or may execute something in the
 // repository. It executes nothing for objects that a new repository takes from elsewhere.
 func (r *RepositoryReport) Executes() bool {
-	return r.Unclear != "" || slices.ContainsFunc(r.ActsOn, func(what string) bool { return r.Existing || !strings.HasSuffix(what, "/"+workspace.Alternates) })
+	return r.Unclear != "" || r.More > 0 || slices.ContainsFunc(r.ActsOn, func(what string) bool { return r.Existing || !strings.HasSuffix(what, "/"+workspace.Alternates) })
 }
 
 // String describes it in a sentence.

@@ -173,6 +173,10 @@ func TestReportsAreShort(t *testing.T) {
 	if r := reports[1]; len(r.ActsOn) != 10 || r.More != 491 || !r.Executes() || strings.Contains(r.String(), "\n") || len(r.String()) > 10_000 {
 		t.Errorf("%+v", r)
 	}
+	var hidden RepositoryReport
+	if hidden.name(append(slices.Repeat([]string{"state /m/objects/info/alternates"}, 10), "state /rebase-merge"), nil); !hidden.Executes() {
+		t.Errorf("what is not named runs nothing: %+v", hidden)
+	}
 	writeFile(t, top+"/made\nx/.git/config", "[include]\npath = \"~nobody/"+strings.Repeat("\\n", 10_000)+"\"\n")
 	if r := m.Changes(out).Repositories[1]; r.Unclear == "" || strings.Contains(r.String(), "\n") || len(r.String()) > 10_000 {
 		t.Errorf("%+v", r)
