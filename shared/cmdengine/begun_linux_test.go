@@ -83,3 +83,17 @@ func TestBegunAndEnded(t *testing.T) {
 		t.Error("a closed sandbox leaves something")
 	}
 }
+
+// The engine cleans up also if nobody knows how the command ended.
+func TestEndedWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	run := &directRun{process: cmd.Process, ended: func() { ended = true }}
+	if _, err := run.Wait(); !errors.Is(err, shared.ErrBroken) || !ended {
+		t.Errorf("%v, ended: %v", err, ended)
+	}
+}

@@ -114,6 +114,9 @@ type directRun struct {
 }
 
 func (r *directRun) Wait() (shared.ExitStatus, error) {
+	if r.ended != nil {
+		defer r.ended()
+	}
 	pid := r.process.Pid
 	proc.Await(pid)
 	state, err := r.reap(pid)
@@ -121,9 +124,6 @@ func (r *directRun) Wait() (shared.ExitStatus, error) {
 		return shared.ExitStatus{}, &shared.Error{Kind: shared.ErrBroken, Message: "waiting for the command: " + err.Error()}
 	}
 	awaitGroup(pid)
-	if r.ended != nil {
-		r.ended()
-	}
 	r.usage = usageOf(state)
 	status := state.Sys().(syscall.WaitStatus)
 	if status.Signaled() {
