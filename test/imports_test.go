@@ -103,7 +103,7 @@ var rules = []rule{
 	{packages: "internal/denial", ours: []string{"internal/audit", "internal/egress", "internal/view", "internal/hostpath", "internal/paths", "shared"}, others: []string{}, pure: true},
 	{packages: "internal/env", ours: []string{"internal/view"}, others: []string{}, pure: true},
 	{packages: "internal/stdio", ours: []string{"shared"}, others: []string{"golang.org/x/sys"}},
-	{packages: "internal/facts", ours: []string{"internal/env", "internal/view", "internal/approvals", "internal/glob", "internal/hostpath", "internal/scan", "internal/sessiondir", "shared", "internal/stubs", "workspace"}, others: []string{"github.com/hashicorp/go-hclog", "golang.org/x/sys"}},
+	{packages: "internal/facts", ours: []string{"internal/env", "internal/view", "internal/approvals", "internal/glob", "internal/hostpath", "internal/proc", "internal/scan", "internal/sessiondir", "shared", "internal/stubs", "workspace"}, others: []string{"github.com/hashicorp/go-hclog", "golang.org/x/sys"}},
 	{packages: "internal/session", ours: []string{"internal/view", "internal/hostpath", "internal/sessiondir", "shared", "internal/proc", "internal/stubs"}, others: []string{"github.com/hashicorp/go-hclog", "golang.org/x/sys"}},
 	{packages: "internal/launch", ours: []string{"internal/hostpath", "internal/paths", "shared", "internal/dial", "internal/engine/orphans", "internal/engine/sandboxinit", "internal/wire"}, others: []string{"github.com/hashicorp/go-hclog"}},
 	{packages: "internal/sandbox", ours: []string{"internal/facts", "internal/launch", "internal/session", "internal/view", "internal/policy", "internal/review", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},

@@ -6,7 +6,6 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
@@ -23,12 +22,6 @@ func dialOptions() []grpc.DialOption {
 			grpc.MaxCallSendMsgSize(wire.MaxMessage),
 		),
 	}
-}
-
-// connectTo connects to an engine's socket. It sends nothing before the first call.
-func connectTo(socket string, token callToken) (*grpc.ClientConn, error) {
-	return grpc.NewClient("unix:"+socket, append(dialOptions(),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(token))...)
 }
 
 // callToken is the credential of a host's calls.

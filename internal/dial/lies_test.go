@@ -13,6 +13,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // liar is an engine in another language, which says what it likes.
@@ -159,4 +160,10 @@ func TestUntoldEnd(t *testing.T) {
 	}
 	for range p.Events() {
 	}
+}
+
+// connectTo connects to an engine's socket. It sends nothing before the first call.
+func connectTo(socket string, token callToken) (*grpc.ClientConn, error) {
+	return grpc.NewClient("unix:"+socket, append(dialOptions(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(token))...)
 }

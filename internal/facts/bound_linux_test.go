@@ -164,16 +164,14 @@ func TestMountOf(t *testing.T) {
 25 23 0:4 /x /srv/w rw - ext4 none rw
 27 21 0:6 / /covered/deep rw - tmpfs none rw
 26 21 0:7 /y /covered rw - ext4 none rw
+28 21 0:8 /z\040 /a\040b"c rw - ext4 none rw
 `)
 	for p, want := range map[string]string{
 		"/etc/x": "/etc/x", "/home": "/@home", "/home/u/w/a": "/@home/u/w/a", "/home/u/w/tmp/s": "/s", "/homes": "/homes", "/srv/w/s": "/x/s",
-		"/run/s": "/s", "/covered/deep/s": "/y/deep/s",
+		"/run/s": "/s", "/covered/deep/s": "/y/deep/s", `/a b"c/s`: "/z /s",
 	} {
 		if got := mountOf(list, p).in(p); got != want {
 			t.Errorf("%s: %s, want %s", p, got, want)
 		}
-	}
-	if got := unescaped(`/a\040b"c`); got != `/a b"c` {
-		t.Errorf("%q", got)
 	}
 }

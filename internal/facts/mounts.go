@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
@@ -41,7 +42,7 @@ func parseMounts(text string) (list []mount) {
 		major, minor, _ := strings.Cut(fields[2], ":")
 		high, _ := strconv.ParseUint(major, 10, 32)
 		low, _ := strconv.ParseUint(minor, 10, 32)
-		list = append(list, mount{unix.Mkdev(uint32(high), uint32(low)), unescaped(fields[3]), unescaped(fields[4]), fields[0], fields[1]})
+		list = append(list, mount{unix.Mkdev(uint32(high), uint32(low)), proc.Unescaped.Replace(fields[3]), proc.Unescaped.Replace(fields[4]), fields[0], fields[1]})
 		known[fields[0]] = true
 	}
 	for i, m := range list {
@@ -50,14 +51,6 @@ func parseMounts(text string) (list []mount) {
 		}
 	}
 	return list
-}
-
-// unescaped replaces octal escapes, such as \040 for a space.
-func unescaped(field string) string {
-	if text, err := strconv.Unquote(`"` + strings.ReplaceAll(field, `"`, `\"`) + `"`); err == nil {
-		return text
-	}
-	return field
 }
 
 // mountOf returns the mount of a path without symlinks, as the kernel finds it on the way there. The order
@@ -83,13 +76,9 @@ func (m mount) in(p string) string { return filepath.Join(m.root, strings.TrimPr
 // mountsIn are what shows in a directory without symlinks: a part of its own mount, and those beneath.
 func mountsIn(table []mount, dir string) []mount {
 	on := mountOf(table, dir)
-	list := []mount{{dev: on.dev, root: on.in(dir), at: dir}}
-	for _, m := range table {
-		if m.at != dir && paths.Inside(dir, m.at) && mountOf(table, m.at) == m { // nothing covers it
-			list = append(list, m)
-		}
-	}
-	return list
+	covered := func(m mount) bool { return mountOf(table, m.at) != m }
+	beneath := slices.DeleteFunc(slices.Clone(table), func(m mount) bool { return m.at == dir || !paths.Inside(dir, m.at) || covered(m) })
+	return append([]mount{{dev: on.dev, root: on.in(dir), at: dir}}, beneath...)
 }
 
 // alsoAt returns where a path without symlinks shows too, of what mountsIn has found, by another mount of
@@ -118,15 +107,14 @@ func (f *lookup) mountedAgain(own []view.HostPath) []view.HostPath {
 			}
 			for _, name := range names {
 				way := f.Follow(filepath.Join(o.Path, name))
-				if way.Err != nil {
-					continue
-				}
 				for _, at := range alsoAt(table, shown, way.End) {
 					again := o
 					if again.Path = at; name != "" {
 						again.Path, again.Names = filepath.Dir(at), []string{filepath.Base(at)}
 					}
-					all = append(all, again)
+					if way.Err == nil {
+						all = append(all, again)
+					}
 				}
 			}
 		}

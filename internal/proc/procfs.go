@@ -45,6 +45,9 @@ func StatusField(text, name string) string {
 	return ""
 }
 
+// Unescaped undoes the octal escapes of a field of mountinfo.
+var Unescaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\043`, "#", `\134`, `\`)
+
 // All returns the numbers of all visible processes.
 func All() (pids []int) {
 	dir, err := os.Open("/proc")

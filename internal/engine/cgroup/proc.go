@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
 // hierarchy is one mounted cgroup file system with this process's group in it.
@@ -24,8 +26,8 @@ func hierarchies(mountinfo, cgroups string) []hierarchy {
 		if !ok || len(left) < 5 || len(right) < 3 {
 			continue
 		}
-		h := hierarchy{mount: unescaped.Replace(left[4])}
-		root := unescaped.Replace(left[3])
+		h := hierarchy{mount: proc.Unescaped.Replace(left[4])}
+		root := proc.Unescaped.Replace(left[3])
 		switch right[0] {
 		case "cgroup2":
 			h.version = 2
@@ -91,6 +93,3 @@ func beneath(root, group string) (string, bool) {
 	}
 	return "/" + rest, true
 }
-
-// unescaped undoes the octal escapes of mountinfo.
-var unescaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\043`, "#", `\134`, `\`)
