@@ -32,6 +32,7 @@ var executes = map[string]string{
 	"plugins/seatbelt/launch.go launch":                            "names sandbox-exec by its fixed path, for cmdengine",
 	"plugins/landlock/engine_linux.go launch":                      "names the init, for cmdengine",
 	"plugins/native/engine_linux.go launch":                        "is for cmdengine, and names no program",
+	"plugins/docker/box_linux.go launch":                           "is for cmdengine, and names no program",
 	"plugins/noop/noop.go launch":                                  "names the command itself: this engine isolates nothing",
 	"internal/engine/holder/start_linux.go startProcess":           "executes this very program again, as a session's holder",
 	"internal/engine/holder/server_linux.go fork":                  "executes the init, by the descriptor of this very program",

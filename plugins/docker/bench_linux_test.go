@@ -26,8 +26,12 @@ import (
 // docker run.
 
 func BenchmarkFresh(b *testing.B) {
-	s := open(b, shared.Spec{Home: "/home/me"})
-	p, err := s.(*box).container("<private>")
+	spec := shared.Spec{Home: "/home/me", Options: rawOptions(b, opts{})}
+	s, planned := open(b, spec), box{engine: newEngine(b)}
+	if err := planned.open(b.Context(), &spec); err != nil {
+		b.Fatal(err)
+	}
+	p, err := planned.container("<private>")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -3,13 +3,12 @@ package docker
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
-	"runtime"
-	"slices"
+	"os/exec"
 	"strconv"
 	"sync"
 
+	"github.com/sbxhost/sbxhost/internal/egress/gate"
 	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
 	"github.com/sbxhost/sbxhost/internal/engine/gated"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
@@ -20,26 +19,32 @@ import (
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/vessel"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
-	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 
-// A box is one opened Spec: cmdengine's sandbox, with what makes its containers.
+// A box is one opened Spec, with what makes its containers.
 type box struct {
-	shared.Sandbox
 	engine *engine
 
-	// Final after open.
+	// Final after attach.
 	daemon *daemon.Daemon
 	plans  plan.Planner
 	notes  []shared.Event
 	// network passes connections between a container's own network and the host's; may be nil.
 	network *gated.Network
-	filter  []byte // of system calls
 
 	vessels sync.WaitGroup
 }
 
-// open is cmdengine's hook, after checks of the Spec's form and features.
+// attach makes a box, after checks of the Spec's form and features.
+func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
+	b := &box{engine: e}
+	if err := b.open(ctx, spec); err != nil {
+		return nil, err
+	}
+	return &cmdengine.Attachment{Launch: b.launch, Plan: b.plan, Close: b.vessels.Wait,
+		Events: func(*shared.Command) []shared.Event { return b.notes }}, nil
+}
+
 func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	o, err := definition.Parse(spec.Options)
 	if err != nil {
@@ -73,22 +78,13 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	b.plans = plan.Planner{Spec: spec, Options: o, Limits: limits, Daemon: b.daemon.Facts, Memory: machineMemory(), Self: self(),
 		InitFile: initFile.Path, Labels: map[string]string{ownerLabel: strconv.Itoa(os.Getpid())}}
 	b.notes = append(b.notes, limitNotes...)
-	// Docker's own filter stays in force. It permits calls that leave something behind or reach
-	// outside: set-id bits, input for terminals, io_uring, vsock.
-	filter, err := seccomp.New(runtime.GOARCH, seccomp.Options{UnixSockets: true})
-	if err != nil {
-		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: err.Error()}
-	}
-	b.filter = filter.Bytes()
 	if b.plans.Image, err = image.Fetch(ctx, b.daemon.Client, o); err != nil {
 		return err
 	}
 	b.notes = append(b.notes, notes(&b.plans)...)
 	b.engine.sweep.Do(func() { go sweep(b.daemon.Client, ownerLabel, "10m") })
-	if _, err := b.container(""); err != nil {
-		return err
-	}
-	return nil
+	_, err = b.container("")
+	return err
 }
 
 // container plans one container, after a look at the host.
@@ -103,8 +99,8 @@ func (b *box) container(lineDir string) (*plan.Plan, error) {
 	return p.Container(containerinit.Argv(plan.LineInside + "/" + plan.SocketName))
 }
 
-// launch starts one container, which ends at the latest with the box.
-func (b *box) launch(ctx context.Context) (*vessel.Vessel, error) {
+// start starts one container.
+func (b *box) start(ctx context.Context) (*vessel.Vessel, error) {
 	m, err := vessel.NewMeeting(b.engine.surroundings.Getenv)
 	if err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
@@ -117,55 +113,52 @@ func (b *box) launch(ctx context.Context) (*vessel.Vessel, error) {
 	return vessel.Launch(ctx, b.daemon.Client, p, b.plans.Options.ImagePlatform, m, &b.vessels)
 }
 
-func (b *box) begin(ctx context.Context, _ *shared.Spec, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (cmdengine.Run, []shared.Event, error) {
-	r, err := b.run(ctx, cmd, stdio, emit)
-	if err != nil {
-		return nil, nil, b.explain(err)
+// launch describes a command in a container of its own. In a container without a network, the gate
+// is in this process, with sockets that the init has made. An engine's user may not be root, and
+// then cannot give the container addresses that stand for names: programs must use a proxy, which
+// the command's variables name.
+func (b *box) launch(context.Context, *shared.Command) (*cmdengine.Launch, error) {
+	var v *vessel.Vessel
+	var g *gated.Gate
+	l := &cmdengine.Launch{
+		Cmd:         &exec.Cmd{},
+		Confinement: sandboxinit.Confinement{Rooted: true},
+		Spawn: func(ctx context.Context, _ string, _ []string, _ []*os.File, _ *os.File) (_ cmdengine.Process, err error) {
+			v, err = b.start(ctx)
+			return v, err
+		},
+		Inside: func(c *sandboxinit.Command) {
+			c.SharedLimits = true // the container's limits are the init's too
+			c.Scope = false       // it has no abstract sockets of the host
+			c.Env = b.network.Environment(c.Env, g)
+		},
+		Notes: func(rooted bool) []shared.Event { return launchNotes(v.Warnings, rooted) },
 	}
-	told := slices.Clone(b.notes)
-	for _, w := range r.Vessel.Warnings {
-		told = append(told, shared.Event{Kind: shared.EventDegraded, Message: "the Docker daemon: " + daemon.FirstLine(w), Details: map[string]string{"attribute": "engine"}})
+	if b.network != nil {
+		l.Gate = func(ctx context.Context, sockets *sandboxinit.Sockets) (_ cmdengine.Gate, err error) {
+			g, err = b.network.Begin(ctx, gated.Way{Sockets: gated.Inside(sockets), Proxy: &gate.Proxy{}})
+			return g, err
+		}
 	}
-	if !r.Conn.Rooted() {
-		told = append(told, shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"mechanism": "landlock"},
+	if path := b.plans.Image.Path; path != "" {
+		l.NotFound = "the image has its programs in " + path + ": make sure that env.PATH does"
+	}
+	return l, nil
+}
+
+// launchNotes report what the daemon ignored, and what a container lacks.
+func launchNotes(warnings []string, rooted bool) (notes []shared.Event) {
+	for _, w := range warnings {
+		notes = append(notes, shared.Event{Kind: shared.EventDegraded, Message: "the Docker daemon: " + daemon.FirstLine(w), Details: map[string]string{"attribute": "engine"}})
+	}
+	if !rooted {
+		notes = append(notes, shared.Event{Kind: shared.EventDegraded, Details: map[string]string{"mechanism": "landlock"},
 			Message: "the container has no Landlock, so a command of another sandbox can pass descriptors of directories to the command"})
 	}
-	return r, told, nil
+	return notes
 }
 
-// run runs a command in a container of its own.
-func (b *box) run(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (*vessel.Run, error) {
-	v, err := b.launch(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r := vessel.NewRun(v)
-	if err := r.Begin(ctx, b.command(cmd), stdio, b.network, emit); err != nil {
-		v.Remove()
-		return nil, err
-	}
-	return r, nil
-}
-
-// command is the command's description for the init.
-func (b *box) command(cmd *shared.Command) sandboxinit.Command {
-	// The container's limits are the init's too.
-	return sandboxinit.Command{Args: cmd.Args, Script: cmd.Script, Env: cmd.Env, Dir: cmd.Dir, TTY: cmd.TTY, SharedLimits: true, Rlimits: sandboxinit.Rlimits(b.plans.Limits.OpenFiles),
-		Confinement: sandboxinit.Confinement{Rooted: true, Filter: b.filter}}
-}
-
-// explain adds a hint to an error that the user may not understand.
-func (b *box) explain(err error) error {
-	e, ok := errors.AsType[*shared.Error](err)
-	if ok && e.Kind == shared.ErrNotFound && e.Hint == "" && b.plans.Image.Path != "" {
-		with := *e
-		with.Hint = "the image has its programs in " + b.plans.Image.Path + ": make sure that env.PATH does"
-		return &with
-	}
-	return err
-}
-
-func (b *box) plan(*shared.Spec, *shared.Command) (shared.Plan, error) {
+func (b *box) plan(*shared.Command) (shared.Plan, error) {
 	p, err := b.container("<private>")
 	if err != nil {
 		return shared.Plan{}, err
@@ -179,27 +172,8 @@ func (b *box) plan(*shared.Spec, *shared.Command) (shared.Plan, error) {
 		Mounts:    p.Ops,
 		Documents: []shared.PlanDocument{{Name: "container", Text: string(request)}},
 	}
-	for _, n := range b.notes {
-		out.Notes = append(out.Notes, n.Message)
-	}
 	if b.plans.Spec.Network.Mode == shared.NetworkNames {
 		out.Notes = append(out.Notes, "a proxy, in HTTP_PROXY, HTTPS_PROXY and ALL_PROXY, reaches the listed names, whatever env sets these to")
 	}
 	return out, nil
-}
-
-// Close implements shared.Sandbox. It returns when the containers are gone.
-func (b *box) Close(ctx context.Context) error {
-	err := b.Sandbox.Close(ctx)
-	gone := make(chan struct{})
-	go func() {
-		b.vessels.Wait()
-		close(gone)
-	}()
-	select {
-	case <-gone:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"os"
+	"runtime"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -11,6 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
+	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 
 // New makes the engine. It reads nothing before its first use.
@@ -32,14 +34,17 @@ func (e *engine) Info(context.Context) (shared.Info, error) { return info, nil }
 // Open prepares everything except the container: the daemon, the image, and the check whether a
 // container is possible.
 func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, error) {
-	b := &box{engine: e}
-	inner := cmdengine.New(cmdengine.Config{Info: info, Open: b.open, Begin: b.begin, Plan: b.plan})
-	sandbox, err := inner.Open(ctx, spec)
+	return cmdengine.New(cmdengine.Config{Info: info, Init: true, Filter: filterProgram, Attach: e.attach}).Open(ctx, spec)
+}
+
+// filterProgram is the filter of system calls. Docker's own stays in force. It permits calls that
+// leave something behind or reach outside: set-id bits, input for terminals, io_uring, vsock.
+func filterProgram(*shared.Spec) ([]byte, error) {
+	filter, err := seccomp.New(runtime.GOARCH, seccomp.Options{UnixSockets: true})
 	if err != nil {
-		return nil, err
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "engine", Message: err.Error()}
 	}
-	b.Sandbox = sandbox
-	return b, nil
+	return filter.Bytes(), nil
 }
 
 // daemon returns the daemon of this environment. It caches only one that has answered: somebody may

@@ -3,7 +3,6 @@ package cmdengine
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"sync"
 	"syscall"
@@ -12,7 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Config is an engine. Only Info is required, and Launch or Begin. Many goroutines may call the
+// Config is an engine. Only Info is required, and Launch or Attach. Many goroutines may call the
 // functions at once. They may read their arguments but not change them, except the Spec in Open.
 type Config struct {
 	// Info describes the engine. Open refuses a Spec that needs other Features.
@@ -42,13 +41,6 @@ type Config struct {
 	// ExtraFiles are the launcher's own descriptors, from 3. They are closed after the launcher's
 	// start.
 	Launch func(spec *shared.Spec, cmd *shared.Command) (*exec.Cmd, error)
-
-	// Begin replaces Launch in an engine whose sandboxes are made by another process, such as a
-	// daemon. It starts the command and returns a Run for it. stdio has no nil files; the caller
-	// owns them. The returned events come first; emit reports more until Run.Wait returns. When ctx
-	// ends, Begin must end all that it started. Init and Diagnose are ignored, and Plan is
-	// required.
-	Begin func(ctx context.Context, spec *shared.Spec, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (Run, []shared.Event, error)
 
 	// Plan returns what Start would do. If it is nil, or its Plan has no Argv, the command line is
 	// Launch's, with the init's words from [PlannedInit].
@@ -102,12 +94,11 @@ type Config struct {
 	Diagnose func(ctx context.Context, stderr string, status *syscall.WaitStatus) error
 }
 
-// New makes the engine. It panics if c cannot start a command (it needs Launch, Begin with Plan, or
-// Attach), or if its Features claim hidden processes without a pid namespace. Package enginetest
+// New makes the engine. It panics if c cannot start a command (it needs Launch or Attach), or if its Features claim hidden processes without a pid namespace. Package enginetest
 // checks the engine's claims.
 func New(c Config) shared.Engine {
-	if c.Launch == nil && c.Attach == nil && (c.Begin == nil || c.Plan == nil) {
-		panic(fmt.Sprintf("cmdengine.New: the Config of engine %q starts no command: set Launch; or Attach, where a client of a daemon does; or Begin and Plan", c.Info.Name))
+	if c.Launch == nil && c.Attach == nil {
+		panic(fmt.Sprintf("cmdengine.New: the Config of engine %q starts no command: set Launch; or Attach, where a client of a daemon does", c.Info.Name))
 	}
 	if c.NoPIDNamespace && c.Info.Features.Has(shared.FeatureProcessesHidden) {
 		panic(fmt.Sprintf("cmdengine.New: the Info of engine %q claims %s, and its Config sets NoPIDNamespace, so that a command that kills the init leaves processes behind: take one of the two out",

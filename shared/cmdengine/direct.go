@@ -21,7 +21,7 @@ import (
 const reapPatience = 2 * time.Second
 
 // startDirect starts a command, or a launcher that becomes the command.
-func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (_ Run, _ []shared.Event, err error) {
+func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (_ running, _ []shared.Event, err error) {
 	resolved, script, err := withoutScript(*cmd)
 	if err != nil {
 		return nil, nil, err
@@ -142,6 +142,10 @@ func awaitGroup(pgid int) {
 }
 
 func (r *directRun) Usage() shared.Usage { return r.usage }
+
+func (*directRun) remarks() []shared.Event { return nil }
+
+func (*directRun) finish() string { return "" }
 
 // usageOf is the usage of a process and of those that it waited for.
 func usageOf(state *os.ProcessState) shared.Usage {

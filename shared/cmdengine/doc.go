@@ -52,7 +52,7 @@ package cmdengine
 // An engine (config.go, engine.go) refuses what it cannot enforce (admit.go, identity.go,
 // limits.go) and opens a sandbox (sandbox.go), for which it may keep state (attach.go). A command
 // starts without an init (direct.go) or with one (inside.go): as a member of a persistent session
-// (session.go), in a spare (spare.go), or in a new sandbox (launch.go). Each is a Run
-// (insiderun.go, over initrun.go), and process.go waits for its end. execerror.go explains why a
+// (session.go), in a spare (spare.go), or in a new sandbox (launch.go). Each is a running
+// (insiderun.go, insideend.go), and process.go waits for its end. execerror.go explains why a
 // command did not start. view.go is for launchers that mount by path; authors.go has helpers for
 // engines.

@@ -17,13 +17,9 @@ const (
 	whereInside = "the sandbox's PATH"
 )
 
-// ExecError turns an init's reason for not executing a command into the contract's errors:
-// ErrNotFound, ErrNotExecutable, or a fault of the sandbox. It is for Config.Begin functions with
-// their own init connection.
-func ExecError(e *sandboxinit.ExecError) error { return execError(e, whereInside) }
-
-// execError explains for people, and in the contract's errors, why a command was not executed.
-func execError(e *sandboxinit.ExecError, where string) error {
+// execError explains for people, and in the contract's errors, why a command was not executed:
+// ErrNotFound, ErrNotExecutable, or a fault of the sandbox.
+func execError(e *sandboxinit.ExecError, where string) *shared.Error {
 	reason := e.Errno.Error()
 	switch {
 	case e.Op == sandboxinit.OpLookup && e.NotFound():
@@ -80,7 +76,7 @@ func launchError(path string, credential *syscall.Credential, err error) error {
 			Message: "the system does not permit the engine to change to that user: " + err.Error(),
 		}
 	case errno == syscall.E2BIG:
-		return ExecError(&sandboxinit.ExecError{Op: sandboxinit.OpExec, Path: path, Errno: errno})
+		return execError(&sandboxinit.ExecError{Op: sandboxinit.OpExec, Path: path, Errno: errno}, whereInside)
 	case errors.Is(err, fs.ErrNotExist):
 		return &shared.Error{
 			Kind:    shared.ErrUnavailable,

@@ -1,6 +1,7 @@
 package cmdengine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 )
 
 // startInside starts a command through an init in a launcher.
-func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (Run, []shared.Event, error) {
+func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (running, []shared.Event, error) {
 	run, notes, err := s.tryInside(ctx, cmd, stdio, emit)
 	if errors.Is(err, ErrAgain) {
 		run, notes, err = s.tryInside(ctx, cmd, stdio, emit) // nothing has run yet
@@ -26,7 +27,7 @@ func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3
 	return run, notes, err
 }
 
-func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (Run, []shared.Event, error) {
+func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (running, []shared.Event, error) {
 	command, err := s.forInit(cmd)
 	if err != nil {
 		return nil, nil, err
@@ -53,7 +54,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 			if r.launch.Inside != nil { // while the init, which now has the command's stdio, wakes up
 				r.launch.Inside(command)
 			}
-			return r.Conn.Start(ctx, *command)
+			return r.conn.Start(ctx, *command)
 		})
 	}
 	if err != nil {
@@ -67,12 +68,15 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	r.fresh = command.Fresh
 	go r.observe() // the reply need not wait for this
 
-	if scope := command.Scope || r.confinement != nil && r.confinement.Scope; scope && !r.Conn.Scoped() {
+	if scope := command.Scope || r.confinement != nil && r.confinement.Scope; scope && !r.conn.Scoped() {
 		notes = append(notes, shared.Event{
 			Kind:    shared.EventDegraded,
 			Message: "this kernel's Landlock cannot keep the command from the host's abstract unix sockets",
 			Details: map[string]string{"mechanism": "landlock"},
 		})
+	}
+	if c.Notes != nil {
+		notes = append(notes, c.Notes(r.conn.Rooted())...)
 	}
 	return r, notes, nil
 }
@@ -150,7 +154,11 @@ func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 		// A file may have been replaced at this moment.
 		return fmt.Errorf("%w: %w", ErrAgain, execError(refused, whereInside))
 	case errors.As(cause, &refused):
-		return execError(refused, whereInside)
+		told := execError(refused, whereInside)
+		if told.Kind == shared.ErrNotFound {
+			told.Hint = cmp.Or(told.Hint, r.launch.NotFound)
+		}
+		return told
 	case errors.Is(cause, sandboxinit.ErrProtocol):
 		return &shared.Error{Kind: shared.ErrBroken, Message: cause.Error()}
 	case !lost:

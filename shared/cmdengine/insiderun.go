@@ -20,7 +20,7 @@ import (
 
 // insideRun is a command in an init. It begins with the process that is the init, or has it inside.
 type insideRun struct {
-	InitRun
+	conn           *sandboxinit.Conn
 	sandbox        *sandbox
 	launch         *Launch
 	kind           kind
@@ -42,6 +42,10 @@ type insideRun struct {
 	oomKills uint64       // processes killed for lack of memory; valid after finish
 	used     shared.Usage // the group's count; valid after finish
 
+	mu       sync.Mutex // for killed and escalate
+	killed   bool
+	escalate *time.Timer
+
 	exited chan struct{} // closed when the process is gone and status and lost are final
 	status syscall.WaitStatus
 	lost   error // why status is unknown
@@ -62,18 +66,18 @@ func (r *insideRun) begin(ctx context.Context, stdio [3]*os.File, emit func(shar
 // nothing yet.
 func (r *insideRun) complete(ctx context.Context, stdio [3]*os.File, emit func(shared.Event)) error {
 	if r.launch.Gate == nil {
-		return r.Conn.Complete(stdio, nil)
+		return r.conn.Complete(stdio, nil)
 	}
 	sockets, initEnd, err := sandboxinit.NewSockets()
 	if err != nil {
 		return err
 	}
-	if err = r.Conn.Complete(stdio, initEnd); err == nil {
+	if err = r.conn.Complete(stdio, initEnd); err == nil {
 		r.gate, err = r.launch.Gate(ctx, sockets)
 	}
 	if err != nil {
 		sockets.Close()
-		switch said := r.Conn.GiveUp(ctx); {
+		switch said := r.conn.GiveUp(ctx); {
 		case said != nil:
 			return said // the cause of the missing sockets
 		case r.launch.Sandbox == nil && sockets.Lost():
@@ -115,8 +119,8 @@ func (r *insideRun) disown(started <-chan struct{}) {
 	}
 	select {
 	case <-started:
-	case <-time.After(Patience): // the init's last message may still arrive
-		r.Conn.HangUp()
+	case <-time.After(endPatience): // the init's last message may still arrive
+		r.conn.HangUp()
 	}
 }
 
@@ -124,7 +128,7 @@ func (r *insideRun) disown(started <-chan struct{}) {
 // finds its control socket closed, even before it runs.
 func (r *insideRun) giveUp() {
 	if r.sandbox.engine.config.initEnds() {
-		r.Conn.Close()
+		r.conn.Close()
 		if f, ok := r.process.(forked); ok {
 			f.Signal(syscall.SIGCONT) // a stopped init would not notice
 		}
@@ -142,7 +146,7 @@ func (r *insideRun) wasKilled() bool { return r.lost != nil || !r.status.Exited(
 // settle waits until nothing of the command is left. An init that is alone ends within a
 // millisecond and holds nothing of the command's, so finish waits for it.
 func (r *insideRun) settle() {
-	if status, err := r.Conn.Wait(); err == nil && status.Alone && r.kind == anInit && r.group == nil {
+	if status, err := r.conn.Wait(); err == nil && status.Alone && r.kind == anInit && r.group == nil {
 		r.release()
 		return
 	}
@@ -170,13 +174,13 @@ func (r *insideRun) finish() string {
 func (r *insideRun) close() string {
 	// Now: systemd ends a scope with the launcher.
 	r.oomKills = r.group.Killed() - r.oomKillsBefore
-	patience := Patience
+	ending := endPatience
 	if r.sandbox.engine.config.initEnds() {
-		patience = clearingUp
+		ending = clearingUp
 	}
 	select {
 	case <-r.exited:
-	case <-time.After(patience):
+	case <-time.After(ending):
 		r.observe()
 		r.process.Kill()
 		<-r.exited
@@ -188,13 +192,13 @@ func (r *insideRun) close() string {
 		r.group.Remove()
 	}
 	r.release()
-	r.Conn.Close()
+	r.conn.Close()
 	return r.stderr.Text()
 }
 
 // unknown is the error for a command whose end nobody reported. A killed launcher takes the init
 // along, or should.
-func (r *insideRun) unknown(error) error {
+func (r *insideRun) unknown() error {
 	if r.lost != nil {
 		orphans.Kill(0)
 	}
@@ -232,8 +236,8 @@ func stderrSuffix(stderr string) string {
 
 // Usage is the group's count, or else the init's.
 func (r *insideRun) Usage() shared.Usage {
-	u := r.InitRun.Usage()
-	u.CPU = cmp.Or(r.used.CPU, u.CPU)
+	used := r.conn.Used()
+	u := shared.Usage{CPU: cmp.Or(r.used.CPU, max(0, time.Duration(used.CPU))), Memory: used.Memory}
 	if r.used.Memory > 0 {
 		u.Memory, u.Together = r.used.Memory, true
 	}
@@ -248,10 +252,10 @@ func (r *insideRun) remarks() (events []shared.Event) {
 			Message: "limits.memory was used up; processes that the kernel killed for it: " + count,
 			Details: map[string]string{"limit": "memory", "killed": count}})
 	}
-	if calls := r.Conn.Traced(); len(calls) > 0 {
+	if calls := r.conn.Traced(); len(calls) > 0 {
 		events = append(events, tracedEvent(calls))
 	}
-	status, err := r.Conn.Wait()
+	status, err := r.conn.Wait()
 	if err != nil {
 		return events
 	}

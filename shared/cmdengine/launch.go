@@ -50,6 +50,11 @@ type Launch struct {
 	// Inside then writes their names into the command's variables.
 	OwnRules func() ([]confine.Rule, error)
 	Inside   func(*sandboxinit.Command)
+	// NotFound, with [Config.Init], is the hint for a command that is not found inside; it may be
+	// empty. Notes returns what to report about one that has started; rooted says whether the kernel
+	// enforces [sandboxinit.Confinement.Rooted].
+	NotFound string
+	Notes    func(rooted bool) []shared.Event
 	// Begun, without [Config.Init], is called before the command's start. It may emit events from
 	// then on, until Ended returns.
 	Begun func(emit func(shared.Event))
@@ -92,14 +97,22 @@ type Gate interface {
 // some milliseconds. An error that the caller should see is a [shared.Error].
 type Spawner func(ctx context.Context, path string, argv []string, files []*os.File, group *os.File) (Process, error)
 
-// Process is a running launcher.
+// Process is a running launcher. If it is a [Connected], its init does not use the descriptors of
+// the [Spawner].
 type Process interface {
-	// Pid is its number while it runs.
+	// Pid is its number while it runs; 0 if a daemon has started it.
 	Pid() int
 	// Kill kills it and does not wait. The methods may be called concurrently.
 	Kill() error
 	// Wait waits until it is gone, and is called once. An error says why its end is unknown.
 	Wait() (syscall.WaitStatus, error)
+}
+
+// A Connected is a launcher whose init has connected to the engine by itself, as in a container.
+type Connected interface {
+	Process
+	// Control is the engine's end of the control socket. The caller closes it.
+	Control() *os.File
 }
 
 // forked is a launcher that is the engine's own child.
@@ -156,7 +169,7 @@ func (s *sandbox) launch(ctx context.Context, limits cgroup.Decision, c *Launch,
 	if c.Sandbox != nil {
 		box := *c.Sandbox
 		box.Groups = r.group.Hierarchies()
-		if err := r.Conn.Make(&box); err != nil {
+		if err := r.conn.Make(&box); err != nil {
 			return nil, r.notStarted(ctx, err)
 		}
 	}
@@ -193,9 +206,11 @@ func (r *insideRun) start(ctx context.Context, tty bool, stdio [3]*os.File) erro
 		stderr.Close()
 		return err
 	}
-	r.stderr = stderr
-	r.InitRun = InitRun{Conn: sandboxinit.NewConn(engineEnd), Gone: r.exited,
-		Finish: r.settle, End: r.giveUp, Lost: r.unknown}
+	if p, ok := r.process.(Connected); ok {
+		engineEnd.Close()
+		engineEnd = p.Control()
+	}
+	r.stderr, r.conn = stderr, sandboxinit.NewConn(engineEnd)
 	return nil
 }
 

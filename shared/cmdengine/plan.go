@@ -16,7 +16,7 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 	if err := s.check(&cmd); err != nil {
 		return shared.Plan{}, err
 	}
-	if cmd.Script != "" && !s.engine.config.Init && s.engine.config.Begin == nil {
+	if cmd.Script != "" && !s.engine.config.Init {
 		args, _, err := scriptArgs(&cmd)
 		if err != nil {
 			return shared.Plan{}, err
@@ -27,7 +27,7 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	if plan.Argv == nil && s.engine.config.Begin == nil {
+	if plan.Argv == nil {
 		c, err := s.command(ctx, &cmd)
 		if err != nil {
 			return shared.Plan{}, err

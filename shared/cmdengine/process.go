@@ -11,10 +11,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A Run is a running command, such as one that [Config.Begin] started. Several goroutines may call
-// its methods. If it has a method Usage() [shared.Usage], as [InitRun] does, that is called after
-// Wait.
-type Run interface {
+// A running is a command that runs. Several goroutines may call its methods.
+type running interface {
 	// Wait returns when the command and all that it started are gone. It is called once.
 	Wait() (shared.ExitStatus, error)
 	// Signal sends to the command's process group, or returns os.ErrProcessDone.
@@ -22,10 +20,15 @@ type Run interface {
 	// Kill ends everything, sooner or later, and returns at once. It returns os.ErrProcessDone
 	// after the command's end.
 	Kill() error
+	// Usage and remarks, the reports after a command's end, are called after Wait.
+	Usage() shared.Usage
+	remarks() []shared.Event
+	// finish waits for what may outlive a command by a moment. It returns the launcher's output.
+	finish() string
 }
 
 type process struct {
-	run    Run
+	run    running
 	events *events
 	begun  time.Time
 
@@ -44,15 +47,10 @@ func (p *process) supervise(timeout, grace time.Duration, closed <-chan struct{}
 	status, err := p.run.Wait()
 	duration := time.Since(p.begun)
 	close(ended)
-	p.result = shared.Result{Status: status, TimedOut: <-timedOut, Duration: duration}
+	p.result = shared.Result{Status: status, TimedOut: <-timedOut, Duration: duration, Usage: p.run.Usage()}
 	p.err = err
-	if run, ok := p.run.(interface{ Usage() shared.Usage }); ok {
-		p.result.Usage = run.Usage()
-	}
-	if run, ok := p.run.(interface{ remarks() []shared.Event }); ok {
-		for _, e := range run.remarks() {
-			p.events.send(e)
-		}
+	for _, e := range p.run.remarks() {
+		p.events.send(e)
 	}
 	p.events.close()
 	close(p.done)
@@ -81,7 +79,7 @@ func (p *process) limit(timeout, grace time.Duration, closed, ended <-chan struc
 				// Before the signal, which may take long.
 				graceOver = time.After(grace)
 				if r, ok := p.run.(*insideRun); ok && r.kind == aMember {
-					r.Conn.KillAllAtEnd() // else what it left running would go on
+					r.conn.KillAllAtEnd() // else what it left running would go on
 				}
 				err = p.run.Signal(syscall.SIGTERM)
 				// A stopped process acts on SIGTERM only after it continues.

@@ -127,7 +127,7 @@ func (s *sandbox) Start(ctx context.Context, cmd shared.Command, stdio shared.St
 	go p.supervise(cmd.Timeout, cmd.Grace, s.open.Done(), func() {
 		runtime.Gosched() // the report of the end first
 		s.makeSpare()     // not earlier: it would take processor time from the command
-		finish(p.run)
+		p.run.finish()
 		s.alive.Done()
 	})
 	return p, nil
@@ -153,22 +153,19 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 
 	events := newEvents()
 	begin := s.startDirect
-	switch {
-	case s.engine.config.Begin != nil:
-		begin = s.begin
-	case s.engine.config.Init:
+	if s.engine.config.Init {
 		begin = s.startInside
 	}
 	err = ctx.Err()
-	var run Run
+	var r running
 	var notes []shared.Event
 	if err == nil {
-		run, notes, err = begin(ctx, cmd, files, events.send)
+		r, notes, err = begin(ctx, cmd, files, events.send)
 	}
 	if err == nil && ctx.Err() != nil {
-		run.Kill()
-		run.Wait()
-		finish(run)
+		r.Kill()
+		r.Wait()
+		r.finish()
 		err = ctx.Err()
 	}
 	if err != nil {
@@ -180,7 +177,7 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 		}
 		return nil, err
 	}
-	p := &process{run: run, events: events, begun: time.Now(), done: make(chan struct{})}
+	p := &process{run: r, events: events, begun: time.Now(), done: make(chan struct{})}
 	for _, h := range s.holdings {
 		notes = append(notes, h.event())
 	}
@@ -188,18 +185,6 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 		p.events.send(e)
 	}
 	return p, nil
-}
-
-// finish waits for what may outlive a command by a moment.
-func finish(run Run) {
-	if r, ok := run.(*insideRun); ok {
-		r.finish()
-	}
-}
-
-func (s *sandbox) begin(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (Run, []shared.Event, error) {
-	givePipes(stdio[:], s.credential)
-	return s.engine.config.Begin(ctx, &s.spec, cmd, stdio, emit)
 }
 
 // check refuses a command that the engine cannot run.

@@ -168,7 +168,7 @@ func (s *sandbox) beginSession(ctx context.Context) (*insideRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.begin(ctx, stdio, nil, r.Conn.Reside); err != nil {
+	if err := r.begin(ctx, stdio, nil, r.conn.Reside); err != nil {
 		return nil, r.notStarted(ctx, err)
 	}
 	s.session.hear(r.gate)

@@ -40,7 +40,7 @@ func (s *sandbox) makeSpare() {
 		}
 		by, err := s.confinement(c)
 		if by.Landlock = by.Landlock.Look(); err == nil {
-			err = run.Conn.Confine(&by)
+			err = run.conn.Confine(&by)
 		}
 		if err != nil {
 			run.giveUp()

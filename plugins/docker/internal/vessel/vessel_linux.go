@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -18,7 +19,6 @@ import (
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
 
 // A Vessel is a container that runs.
@@ -29,10 +29,10 @@ type Vessel struct {
 	// Warnings are what the daemon ignored in the container's configuration.
 	Warnings []string
 
-	// Gone is closed when nothing runs in it any more, Removed when the daemon has also removed it,
+	// gone is closed when nothing runs in it any more, removed when the daemon has also removed it,
 	// or cannot say.
-	Gone, Removed chan struct{}
-	// exit is the daemon's report of its end; valid after Removed.
+	gone, removed chan struct{}
+	// exit is the daemon's report of its end; valid after removed.
 	exit container.WaitResponse
 
 	ending sync.Once
@@ -49,7 +49,7 @@ func Launch(ctx context.Context, docker *client.Client, p *plan.Plan, at *ocispe
 	}
 	defer func() {
 		if err != nil {
-			v.Remove()
+			v.remove()
 		}
 	}()
 	if _, err := docker.ContainerStart(ctx, v.id, client.ContainerStartOptions{}); err != nil {
@@ -59,7 +59,7 @@ func Launch(ctx context.Context, docker *client.Client, p *plan.Plan, at *ocispe
 	defer met(nil)
 	go func() {
 		select {
-		case <-v.Removed:
+		case <-v.removed:
 			met(errGone)
 		case <-meet.Done():
 		}
@@ -97,7 +97,7 @@ func create(ctx context.Context, docker *client.Client, options client.Container
 			close(answered)
 			return
 		}
-		v = &Vessel{docker: docker, id: created.ID, Warnings: created.Warnings, Gone: make(chan struct{}), Removed: make(chan struct{})}
+		v = &Vessel{docker: docker, id: created.ID, Warnings: created.Warnings, gone: make(chan struct{}), removed: make(chan struct{})}
 		wait := docker.ContainerWait(lasting, v.id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
 		close(answered)
 		v.follow(wait)
@@ -108,7 +108,7 @@ func create(ctx context.Context, docker *client.Client, options client.Container
 	case <-ctx.Done():
 		go func() {
 			if <-answered; v != nil {
-				v.Remove()
+				v.remove()
 			}
 		}()
 		return nil, ctx.Err()
@@ -117,7 +117,7 @@ func create(ctx context.Context, docker *client.Client, options client.Container
 
 var errGone = errors.New("the container is gone")
 
-func (v *Vessel) end() { v.ending.Do(func() { close(v.Gone) }) }
+func (v *Vessel) end() { v.ending.Do(func() { close(v.gone) }) }
 
 // follow waits until the daemon reports that the container is gone.
 func (v *Vessel) follow(wait client.ContainerWaitResult) {
@@ -129,7 +129,7 @@ func (v *Vessel) follow(wait client.ContainerWaitResult) {
 		v.exit.Error = &container.WaitExitError{Message: err.Error()}
 	}
 	v.end()
-	close(v.Removed)
+	close(v.removed)
 }
 
 // startError explains a container that ended before its init answered.
@@ -147,9 +147,8 @@ func (v *Vessel) startError() error {
 	return e
 }
 
-// Remove kills the container's processes and makes the daemon remove it. It does not wait.
-func (v *Vessel) Remove() {
-	v.control.Close() // nil for a container whose init did not come
+// remove kills the container's processes and makes the daemon remove it. It does not wait.
+func (v *Vessel) remove() {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), daemon.RemovalTime)
 		defer cancel()
@@ -158,28 +157,31 @@ func (v *Vessel) Remove() {
 	}()
 }
 
-// Kill ends everything inside at once, through the kernel, not the init.
-func (v *Vessel) Kill() {
+// Kill ends everything inside at once, through the kernel, not the init. If the daemon hangs, whose
+// runtime must do that, the container counts as gone after a while.
+func (v *Vessel) Kill() error {
+	time.AfterFunc(daemon.RemovalTime, v.end)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), daemon.RemovalTime)
 		defer cancel()
 		v.docker.ContainerKill(ctx, v.id, client.ContainerKillOptions{Signal: "KILL"})
 	}()
+	return nil
 }
 
-// awaitGone waits until nothing runs inside, as long as necessary.
-func (v *Vessel) awaitGone() {
-	select {
-	case <-v.Gone:
-		return
-	case <-time.After(cmdengine.Patience):
-		v.Kill()
-	}
-	select {
-	case <-v.Gone:
-	case <-time.After(daemon.RemovalTime): // the daemon hangs, and its runtime must do the kill
-	}
+// Pid implements [cmdengine.Process].
+func (*Vessel) Pid() int { return 0 }
+
+// Control implements [cmdengine.Connected].
+func (v *Vessel) Control() *os.File { return v.control }
+
+// Wait waits until nothing runs inside.
+func (v *Vessel) Wait() (syscall.WaitStatus, error) {
+	<-v.gone
+	return 0, errEnded
 }
+
+var errEnded = errors.New("the container was killed or removed, or ran out of memory as a whole,")
 
 // startFailure says why the daemon did not make or start a container.
 func startFailure(ctx context.Context, err error) error {
