@@ -11,6 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/egress/gate"
 	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
 	"github.com/sbxhost/sbxhost/internal/engine/gated"
+	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
@@ -63,20 +64,16 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	if b.daemon, err = b.engine.daemon(ctx); err != nil {
 		return err
 	}
-	runAs := self()
-	if spec.User != nil {
-		runAs = *spec.User
-	}
-	if err := b.daemon.Facts.OwnedBy(runAs); err != nil {
-		return err
-	}
 	limits := spec.Limits
 	limitNotes, err := daemon.Holdable(b.daemon.Facts, &limits)
 	if err != nil {
 		return err
 	}
-	b.plans = plan.Planner{Spec: spec, Options: o, Limits: limits, Daemon: b.daemon.Facts, Memory: machineMemory(), Self: self(),
+	b.plans = plan.Planner{Spec: spec, Options: o, Limits: limits, Daemon: b.daemon.Facts, Memory: mountplan.Memory(), Self: self(),
 		InitFile: initFile.Path, Labels: map[string]string{ownerLabel: strconv.Itoa(os.Getpid())}}
+	if err := b.daemon.Facts.OwnedBy(b.plans.RunAs()); err != nil {
+		return err
+	}
 	b.notes = append(b.notes, limitNotes...)
 	if b.plans.Image, err = image.Fetch(ctx, b.daemon.Client, o); err != nil {
 		return err

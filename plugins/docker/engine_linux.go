@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/shared"
@@ -70,12 +68,4 @@ func (e *engine) daemon(ctx context.Context) (*daemon.Daemon, error) {
 // self is the user of this process.
 func self() shared.User {
 	return shared.User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
-}
-
-func machineMemory() uint64 {
-	var si unix.Sysinfo_t
-	if unix.Sysinfo(&si) != nil {
-		return 0
-	}
-	return uint64(si.Totalram) * uint64(max(si.Unit, 1))
 }

@@ -11,14 +11,18 @@ import (
 
 // Look returns the facts of this machine.
 func Look() *Facts {
-	var memory uint64
-	var si unix.Sysinfo_t
-	if unix.Sysinfo(&si) == nil {
-		memory = uint64(si.Totalram) * uint64(max(si.Unit, 1))
-	}
-	f := gather(hostTree{}, uint32(os.Geteuid()), memory)
+	f := gather(hostTree{}, uint32(os.Geteuid()), Memory())
 	f.tree = bareTree{}
 	return f
+}
+
+// Memory is this machine's, in bytes; 0 if unknown.
+func Memory() uint64 {
+	var si unix.Sysinfo_t
+	if unix.Sysinfo(&si) != nil {
+		return 0
+	}
+	return uint64(si.Totalram) * uint64(max(si.Unit, 1))
 }
 
 // OpenSource opens a source to bind. No component may be a symlink: the path was resolved before,

@@ -13,7 +13,7 @@ import (
 // Plan returns the steps for the view of a sandbox's commands, in order. It reads the host only
 // through f, often repeatedly, and changes nothing.
 func Plan(f *Facts, h *Held, spec *shared.Spec) ([]holder.Op, error) {
-	p := planner{facts: f, held: h, spec: spec, tempSize: tempSize(f, spec), uid: f.uid}
+	p := planner{facts: f, held: h, spec: spec, tempSize: TempSize(f.memory, &spec.Limits), uid: f.uid}
 	if spec.User != nil {
 		p.uid = spec.User.UID
 	}

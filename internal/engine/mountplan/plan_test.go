@@ -374,8 +374,8 @@ func TestTempSize(t *testing.T) {
 	for _, tt := range []struct{ memory, asked, want uint64 }{
 		{0, 0, 64 << 20}, {8 << 30, 0, 2 << 30}, {64 << 30, 0, 4 << 30}, {1 << 20, 0, 64 << 20}, {8 << 30, 4096, 4096},
 	} {
-		if got := tempSize(&Facts{memory: tt.memory}, &shared.Spec{Limits: shared.Limits{TempSize: tt.asked}}); got != tt.want {
-			t.Errorf("tempSize(%d, %d) = %d, want %d", tt.memory, tt.asked, got, tt.want)
+		if got := TempSize(tt.memory, &shared.Limits{TempSize: tt.asked}); got != tt.want {
+			t.Errorf("TempSize(%d, %d) = %d, want %d", tt.memory, tt.asked, got, tt.want)
 		}
 	}
 }

@@ -124,14 +124,11 @@ const (
 	tempSizeMin = 64 << 20
 )
 
-// tempSize is the size limit of each private file system. With the kernel's default, half of the
-// memory for each, two of them could take all of it.
-func tempSize(f *Facts, spec *shared.Spec) uint64 {
-	switch {
-	case spec.Limits.TempSize > 0:
-		return spec.Limits.TempSize
-	case f.memory > 0:
-		return max(min(f.memory/4, tempSizeMax), tempSizeMin)
+// TempSize is the size limit of each private file system, on a machine with this much memory; 0 means
+// unknown. With the kernel's default, half of the memory for each, two of them could take all of it.
+func TempSize(memory uint64, limits *shared.Limits) uint64 {
+	if limits.TempSize > 0 {
+		return limits.TempSize
 	}
-	return tempSizeMin
+	return max(min(memory/4, tempSizeMax), tempSizeMin)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 
+	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
@@ -33,9 +34,6 @@ const (
 	// InitThreads is what the limit of processes leaves for the init, which the daemon counts too:
 	// the threads of a small Go program.
 	InitThreads = 16
-
-	tempSizeMax = 4 << 30
-	tempSizeMin = 64 << 20
 )
 
 // Image are the facts about an image for a plan.
@@ -101,7 +99,7 @@ func (p *Planner) Container(words []string) (*Plan, error) {
 			ReadonlyRootfs: !p.Options.WritableRoot,
 			IpcMode:        container.IPCModePrivate,
 			CgroupnsMode:   container.CgroupnsModePrivate,
-			ShmSize:        int64(p.tempSize()),
+			ShmSize:        int64(mountplan.TempSize(p.Memory, &p.Limits)),
 			Init:           new(bool),
 			Resources:      resources(p.Limits, &p.Daemon),
 			Tmpfs:          map[string]string{},
@@ -131,11 +129,12 @@ func (p *Planner) user() string {
 	case p.Daemon.Rootless:
 		return "0:0" // the caller on the host
 	}
-	u := p.runAs()
+	u := p.RunAs()
 	return fmt.Sprintf("%d:%d", u.UID, u.GID)
 }
 
-func (p *Planner) runAs() shared.User {
+// RunAs is the user of the host that commands run as.
+func (p *Planner) RunAs() shared.User {
 	if p.Spec.User != nil {
 		return *p.Spec.User
 	}
@@ -147,16 +146,6 @@ func (p *Planner) networkMode() container.NetworkMode {
 		return "bridge"
 	}
 	return "none" // with a list of names, the init makes sockets for all connections
-}
-
-func (p *Planner) tempSize() uint64 {
-	switch {
-	case p.Limits.TempSize > 0:
-		return p.Limits.TempSize
-	case p.Memory > 0:
-		return max(min(p.Memory/4, tempSizeMax), tempSizeMin)
-	}
-	return tempSizeMin
 }
 
 func resources(l shared.Limits, d *daemon.Facts) container.Resources {
@@ -213,7 +202,7 @@ func (p *Planner) tableMounts(out *Plan, taken map[string]bool) error {
 		taken[m.Path] = true
 		switch m.Access {
 		case shared.Private:
-			p.tmpfs(out, m.Path, 0o755, p.tempSize(), m.Why)
+			p.tmpfs(out, m.Path, 0o755, mountplan.TempSize(p.Memory, &p.Limits), m.Why)
 		case shared.ReadWrite:
 			p.bind(out, m, false)
 		case shared.Overlay:
@@ -233,7 +222,7 @@ func (p *Planner) privateDirs(out *Plan, taken map[string]bool) error {
 	private := func(dest string, mode uint32, why string) {
 		if dest != "" && !taken[dest] {
 			taken[dest] = true
-			p.tmpfs(out, dest, mode, p.tempSize(), why)
+			p.tmpfs(out, dest, mode, mountplan.TempSize(p.Memory, &p.Limits), why)
 		}
 	}
 	// In place of the host's devices and the kernel's settings. The runtime puts the container's
@@ -273,7 +262,7 @@ func (p *Planner) bind(out *Plan, m shared.Entry, readOnly bool) {
 }
 
 func (p *Planner) tmpfs(out *Plan, dest string, mode uint32, size uint64, why string) {
-	u := p.runAs()
+	u := p.RunAs()
 	if p.Daemon.Rootless {
 		u = shared.User{}
 	}
