@@ -124,11 +124,7 @@ func Rlimits(openFiles uint64) []Rlimit {
 	return limits
 }
 
-const (
-	maxRlimits  = 64
-	maxFilter   = 8 * 4096 // BPF_MAXINSNS
-	maxResource = 63
-)
+const maxFilter = 8 * 4096 // BPF_MAXINSNS
 
 // validate refuses what an init could not pass on to the kernel. It does not predict what a kernel
 // refuses.
@@ -136,18 +132,7 @@ func (c *Command) validate() error {
 	if len(c.Args) == 0 && c.Script == "" {
 		return errors.New("command: both args and script are empty")
 	}
-	if len(c.Rlimits) > maxRlimits {
-		return errors.New("command: more than " + strconv.Itoa(maxRlimits) + " rlimits")
-	}
-	if err := errors.Join(validProgram(c.Filter), validProgram(c.Trace)); err != nil {
-		return err
-	}
-	for i, l := range c.Rlimits {
-		if l.Resource < 0 || l.Resource > maxResource {
-			return errors.New("command: rlimits[" + strconv.Itoa(i) + "]: no resource " + strconv.Itoa(l.Resource))
-		}
-	}
-	return nil
+	return errors.Join(validProgram(c.Filter), validProgram(c.Trace))
 }
 
 func validProgram(p []byte) error {

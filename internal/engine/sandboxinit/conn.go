@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,8 +40,7 @@ type Conn struct {
 
 	writing sync.Mutex // one request at a time on the wire
 
-	mu    sync.Mutex
-	state connState
+	taken atomic.Bool // by a command, or else by Close
 
 	started  chan struct{} // closed when startErr and is are final
 	startErr error
@@ -51,14 +51,6 @@ type Conn struct {
 	endErr error
 }
 
-type connState int
-
-const (
-	connNew connState = iota
-	connStarted
-	connClosed
-)
-
 // NewConn takes over the engine's end of a [Pair].
 func NewConn(engineEnd *os.File) *Conn {
 	return &Conn{f: engineEnd, started: make(chan struct{}), ended: make(chan struct{})}
@@ -66,7 +58,7 @@ func NewConn(engineEnd *os.File) *Conn {
 
 // Start sends the command and waits until it runs. The error is an *[ExecError] if it could not
 // start, wraps [ErrInitLost] if there is no init (see the launcher's own stderr), and is the
-// context's if that ends first, which ends the sandbox. A Conn starts one command.
+// context's if that ends first, which ends the sandbox. A Conn starts one command: then, and after Close, the error is [os.ErrClosed].
 func (c *Conn) Start(ctx context.Context, cmd Command) error {
 	request, err := encodeCommand(&cmd)
 	if err != nil {
@@ -82,19 +74,9 @@ func (c *Conn) Reside(ctx context.Context) error {
 }
 
 func (c *Conn) begin(ctx context.Context, request []byte) error {
-	c.mu.Lock()
-	state := c.state
-	if state == connNew {
-		c.state = connStarted
-	}
-	c.mu.Unlock()
-	switch state {
-	case connStarted:
-		return errors.New("this control socket has started its command already")
-	case connClosed:
+	if c.taken.Swap(true) {
 		return os.ErrClosed
 	}
-
 	go c.read()
 	// Close unblocks a write of 16 MiB to a launcher that hangs.
 	stop := context.AfterFunc(ctx, func() { c.Close() })
@@ -180,16 +162,10 @@ func (c *Conn) Rooted() bool {
 // Done is closed when [Conn.Wait] will not block.
 func (c *Conn) Done() <-chan struct{} { return c.ended }
 
-// Wait waits for the command to end. An error means that its end is unknown. Processes that the
+// Wait waits for the command, which was started, to end. An error means that its end is unknown. Processes that the
 // command left behind end with pid 1, a moment later: wait for the launcher too before you remove
 // what was bound.
 func (c *Conn) Wait() (Status, error) {
-	c.mu.Lock()
-	state := c.state
-	c.mu.Unlock()
-	if state == connNew {
-		return Status{}, errors.New("wait: no command was started")
-	}
 	<-c.ended
 	return c.end.status, c.endErr
 }
@@ -266,14 +242,7 @@ func (c *Conn) request(message []byte) error {
 // Close gives up the connection. To an init that still runs it means the end of the engine: it
 // kills everything inside and ends.
 func (c *Conn) Close() error {
-	c.mu.Lock()
-	state := c.state
-	c.state = connClosed
-	c.mu.Unlock()
-	if state == connClosed {
-		return nil
-	}
-	if state == connNew {
+	if !c.taken.Swap(true) {
 		c.finish(lost(os.ErrClosed))
 	}
 	return c.f.Close()
