@@ -22,7 +22,8 @@ import (
 
 // New makes the engine. It reads nothing before its first use.
 func New() shared.Engine {
-	e := &engine{early: make(chan *holder.Alone, 1)}
+	e := &engine{}
+	e.early = sync.OnceValues(e.startEarly)
 	e.Engine = cmdengine.New(cmdengine.Config{
 		Info:       info,
 		Probe:      e.probe,
@@ -38,8 +39,9 @@ func New() shared.Engine {
 type engine struct {
 	shared.Engine
 	sessions sessions
-	starting sync.Mutex         // held while StartEarly fills early
-	early    chan *holder.Alone // one that StartEarly has started
+	// early starts an init with a network of its own, once; the first to swap taken gets it.
+	early func() (*holder.Alone, error)
+	taken atomic.Bool
 
 	prober nsengine.Prober
 }

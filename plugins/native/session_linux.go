@@ -95,49 +95,34 @@ func (s *sessions) put(one *session) {
 // StartEarly starts the holder for sandboxes without a session, or the init for the only command:
 // the start takes as long as the first Open.
 func (e *engine) StartEarly(ctx context.Context) {
-	s := e.sessions.get(&shared.Spec{})
-	defer e.sessions.put(s)
-	if os.Getenv(wire.OnceEnv) == "" {
-		if _, err := s.connect(ctx); err == nil {
-			<-ctx.Done()
+	if os.Getenv(wire.OnceEnv) != "" {
+		a, err := e.early()
+		<-ctx.Done()
+		if !e.taken.Swap(true) && err == nil {
+			a.Discard() // the first sandbox needs another kind
 		}
 		return
 	}
-	e.starting.Lock()
-	a, err := s.startAlone(true)
-	if err == nil {
-		e.early <- a
-	}
-	e.starting.Unlock()
-	if err == nil {
+	s := e.sessions.get(&shared.Spec{})
+	defer e.sessions.put(s)
+	if _, err := s.connect(ctx); err == nil {
 		<-ctx.Done()
-		if a := e.takeEarly(); a != nil {
-			a.Discard() // the first sandbox needs another kind
-		}
 	}
+}
+
+func (e *engine) startEarly() (*holder.Alone, error) {
+	return newSession(&shared.Spec{}).startAlone(true)
 }
 
 func (s *session) startAlone(network bool) (*holder.Alone, error) {
 	return holder.StartAlone(s.config, sandboxinit.AloneArg, network)
 }
 
-// takeEarly waits for one that is starting.
-func (e *engine) takeEarly() *holder.Alone {
-	e.starting.Lock()
-	defer e.starting.Unlock()
-	select {
-	case a := <-e.early:
-		return a
-	default:
-		return nil
-	}
-}
-
 // alone returns an init for the one command of a sandbox, which needs no holder.
 func (s *opened) alone() (*holder.Alone, error) {
 	network := s.spec.Network.Mode != shared.NetworkHost
-	if network && s.session.config.User == nil {
-		if a := s.engine.takeEarly(); a != nil {
+	if network && s.session.config.User == nil && !s.engine.taken.Swap(true) {
+		if a, err := s.engine.early(); err == nil {
 			return a, nil
 		}
 	}
@@ -205,8 +190,8 @@ func (s *session) connect(ctx context.Context) (*holder.Client, error) {
 	return client, nil
 }
 
-// join enters the Spec's session and finds out which overlays are possible. A required one that is
-// not is an error.
+// join enters the Spec's session and finds out which overlays are possible. A plan without a required
+// one is an error.
 func (s *opened) join(ctx context.Context) error {
 	s.session = s.engine.sessions.get(s.spec)
 	if s.oneShot {
@@ -269,14 +254,6 @@ func (s *opened) hold(ctx context.Context, overlay func(sources []string) (refus
 			} else {
 				s.held.Foreign[source] = s.session.key.uid != 0 && !ownedBy(source, s.session.key.uid)
 			}
-		}
-	}
-	for _, m := range s.spec.Table {
-		if m.Access != shared.Overlay {
-			continue
-		}
-		if reason := s.held.Overlay(m.Source); reason != "" && !m.Degradable {
-			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Why, Message: fmt.Sprintf("no overlay of %s: %s", m.Source, reason)}
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
@@ -378,22 +379,31 @@ func TestStartEarly(t *testing.T) {
 func TestStartEarlyOnce(t *testing.T) {
 	need(t)
 	t.Setenv(wire.OnceEnv, "1")
-	e := New().(*engine)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		e.StartEarly(ctx)
-	}()
-	early := <-e.early
-	e.early <- early
+	startEarly := func() (e *engine, early *holder.Alone, end func()) {
+		e = New().(*engine)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			e.StartEarly(ctx)
+		}()
+		early, err := e.early()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e, early, func() {
+			cancel()
+			<-done
+		}
+	}
+	e, early, end := startEarly()
+	defer end()
 	spec := shared.Spec{}
 	box, err := e.Open(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(e.early) > 0 {
+	if !e.taken.Load() {
 		t.Error("another init was taken")
 	}
 	for _, s := range e.sessions.open {
@@ -407,20 +417,13 @@ func TestStartEarlyOnce(t *testing.T) {
 	}
 	inside.Expect(t, e, spec, "cat /proc/1/comm", "sbxhost-init")
 
-	for _, killed := range []bool{true, false} {
-		another, err := newSession(&spec).startAlone(true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.early <- another
-		if killed {
-			another.Kill()
-			another.Wait()
-			inside.Expect(t, e, spec, "cat /proc/1/comm", "sbxhost-init")
-			continue
-		}
-		cancel() // no sandbox needs it
-		<-done
-		another.Wait()
-	}
+	e, early, end = startEarly()
+	early.Kill()
+	early.Wait()
+	inside.Expect(t, e, spec, "cat /proc/1/comm", "sbxhost-init")
+	end()
+
+	_, early, end = startEarly()
+	end() // no sandbox needs it
+	early.Wait()
 }
