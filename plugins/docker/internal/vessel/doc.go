@@ -1,3 +1,2 @@
-// Package vessel runs containers, and commands in them, through the init that is their first
-// process.
+// Package vessel runs containers, and meets the init that is their first process.
 package vessel
