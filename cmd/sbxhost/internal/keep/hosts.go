@@ -33,46 +33,25 @@ type hostKey struct {
 }
 
 // key is the key of a Host for a setup with options.
-func key(s *setup.Setup, options host.Options) (*hostKey, error) {
+func key(s *setup.Setup, options host.Options) *hostKey {
 	k := &hostKey{setup.Setup{Config: inforce.Config{Origin: s.Origin, Options: options}, Sandbox: s.Sandbox}, s.File.Path(), ""}
 	if store := options.Approvals.Store; store != nil {
 		k.store, k.setup.Options.Approvals.Store = store.Dir(), nil
 	}
-	if processSpecific(reflect.ValueOf(k).Elem()) {
-		// The server would judge PATH, or a bind, by where it leads in the server.
-		return nil, errors.New("what a path leads to is the process's own")
-	}
-	return k, nil
+	return k
 }
 
-// processSpecific reports whether a text in v names a path that differs between processes.
-func processSpecific(v reflect.Value) bool {
-	switch v.Kind() {
-	case reflect.String:
-		return execute.ProcessSpecific(v.String())
-	case reflect.Slice:
-		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return execute.ProcessSpecific(string(v.Bytes()))
-		}
-		for i := range v.Len() {
-			if processSpecific(v.Index(i)) {
-				return true
-			}
-		}
-	case reflect.Map:
-		for entry := v.MapRange(); entry.Next(); {
-			if processSpecific(entry.Key()) || processSpecific(entry.Value()) {
-				return true
-			}
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if processSpecific(v.Field(i)) {
-				return true
-			}
-		}
+// newHost makes the Host of a key. The server would judge PATH, or a bind, by where it leads in the
+// server.
+func (k *hostKey) newHost(ctx context.Context, o host.Options) (*host.Host, error) {
+	text := fmt.Sprintf("%+v", *k)
+	for _, def := range o.Sandboxes {
+		text += string(def.Config) // of which %v prints numbers
 	}
-	return false // engines, and their values, have none of the caller's
+	if execute.ProcessSpecific(text) {
+		return nil, errors.New("what a path leads to is the process's own")
+	}
+	return host.New(ctx, o)
 }
 
 func (k *hostKey) equal(other *hostKey) bool { return reflect.DeepEqual(k, other) }
@@ -111,7 +90,7 @@ func servedSetup(a *cli.App, s *setup.Setup) (*setup.Setup, error) {
 }
 
 // servedKey leaves out the environment: a Host itself reports which variables it has read.
-func servedKey(s *setup.Setup) (*hostKey, error) {
+func servedKey(s *setup.Setup) *hostKey {
 	o := s.Options
 	o.Environ = nil
 	return key(s, o)
@@ -152,11 +131,7 @@ func (k *hostCache) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 	if _, declared := s.Options.Engines[engine]; declared {
 		return nil, fmt.Errorf("engine %q is declared, and may not take over the limits of its command's caller", engine)
 	}
-	key, err := servedKey(s)
-	if err != nil {
-		return nil, err
-	}
-	in := ""
+	key, in := servedKey(s), ""
 	if name := s.Options.Session.Name; name != "" {
 		if in, err = session.KeeperDir(a.LookupEnv, name, false); err != nil {
 			return nil, err
@@ -167,7 +142,7 @@ func (k *hostCache) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 		h, ours := k.use(key, in, tried)
 		used := &execute.UsedHost{Done: func() { k.giveBack(h) }}
 		if ours {
-			h.host, h.err = host.New(ctx, s.Options)
+			h.host, h.err = key.newHost(ctx, s.Options)
 			close(h.ready)
 		}
 		select {

@@ -69,17 +69,17 @@ func TestKeyHasEachOption(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		without map[string]string
-		key     func(host.Options) (*hostKey, error)
+		key     func(host.Options) *hostKey
 	}{
-		"serve": {served, func(o host.Options) (*hostKey, error) {
+		"serve": {served, func(o host.Options) *hostKey {
 			o.Workspace.Root = "/" + o.Workspace.Root
 			s, err := servedSetup(&cli.App{}, &setup.Setup{Config: inforce.Config{File: &config.File{}, Options: o}, Sandbox: first(o)})
 			if err != nil {
-				return nil, err
+				t.Fatal(err)
 			}
 			return servedKey(s)
 		}},
-		"keeper": {kept, func(o host.Options) (*hostKey, error) {
+		"keeper": {kept, func(o host.Options) *hostKey {
 			s := sharedSetup(&setup.Setup{Config: inforce.Config{File: &config.File{}, Options: o}, Sandbox: first(o)})
 			return keeperKey(s, o.Credentials)
 		}},
@@ -87,14 +87,7 @@ func TestKeyHasEachOption(t *testing.T) {
 		seen := map[string]bool{}
 		fields.Each(t, others, func(path string, plain, changed *host.Options) {
 			seen[path] = true
-			of := func(o *host.Options) *hostKey {
-				k, err := c.key(*o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return k
-			}
-			one, again, other := of(plain), of(plain), of(changed)
+			one, again, other := c.key(*plain), c.key(*plain), c.key(*changed)
 			why, without := c.without[path]
 			switch same := one.equal(other); {
 			case !one.equal(again):
@@ -109,6 +102,31 @@ func TestKeyHasEachOption(t *testing.T) {
 			if !seen[path] {
 				t.Errorf("%s: there is no option %s", name, path)
 			}
+		}
+	}
+}
+
+// No server makes a Host of options that name what each process has for itself, wherever they do.
+func TestPathsOfOneProcess(t *testing.T) {
+	t.Parallel()
+	const path = "/proc/self/fd/7"
+	for name, change := range map[string]func(*host.Options, *host.Definition){
+		"a directory": func(o *host.Options, _ *host.Definition) { o.Dir = path },
+		"a list":      func(o *host.Options, _ *host.Definition) { o.Protected = []string{"/x", path} },
+		"a bind":      func(_ *host.Options, d *host.Definition) { d.BindPaths = []host.Bind{{Host: path}} },
+		"a variable":  func(_ *host.Options, d *host.Definition) { d.Env = map[string]string{"X": "x:" + path} },
+		"an option":   func(_ *host.Options, d *host.Definition) { d.Config = []byte(`{"image": "` + path + `"}`) },
+		"an engine": func(o *host.Options, _ *host.Definition) {
+			o.Engines = map[string]host.EngineSource{"x": {Source: path}}
+		},
+	} {
+		var o host.Options
+		var def host.Definition
+		change(&o, &def)
+		o.Sandboxes = map[string]host.Definition{"x": def}
+		k := key(&setup.Setup{Config: inforce.Config{File: &config.File{}}}, o)
+		if _, err := k.newHost(t.Context(), o); err == nil || err.Error() != "what a path leads to is the process's own" {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -240,19 +240,15 @@ func (k *keeper) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute
 		s.Options.Sandboxes[s.Sandbox] = def
 	}
 	sets := k.renewedCredentials(s.Options.Credentials)
-	key, err := keeperKey(s, sets)
-	if err != nil {
-		return nil, err
-	}
+	key := keeperKey(s, sets)
 	if k.host != nil && !k.key.equal(key) && k.users == 0 && !k.host.HasProcesses() {
 		k.host.Close()
 		k.host, sets = nil, s.Options.Credentials
-		if key, err = keeperKey(s, sets); err != nil {
-			return nil, err
-		}
+		key = keeperKey(s, sets)
 	}
 	if k.host == nil {
-		if k.host, err = host.New(ctx, s.Options); err != nil {
+		var err error
+		if k.host, err = key.newHost(ctx, s.Options); err != nil {
 			return nil, err
 		}
 		k.setup, k.key, k.tokens = s, key, map[string]string{}
@@ -279,7 +275,7 @@ func (k *keeper) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute
 
 // keeperKey leaves out the individual parts of each command, its environment and directory, and the
 // renewed values.
-func keeperKey(s *setup.Setup, sets map[string]host.Credential) (*hostKey, error) {
+func keeperKey(s *setup.Setup, sets map[string]host.Credential) *hostKey {
 	o := s.Options
 	o.Environ, o.Dir, o.Usage, o.Credentials = nil, "", nil, map[string]host.Credential{}
 	for name, set := range sets {
