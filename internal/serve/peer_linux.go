@@ -26,12 +26,12 @@ type Identity map[string]string
 // no_new_privs, unless it runs as root.
 var (
 	identityLinks  = []string{"ns/cgroup", "ns/ipc", "ns/mnt", "ns/net", "ns/pid", "ns/pid_for_children", "ns/time", "ns/user", "ns/uts", "root"}
-	identityFiles  = []string{"attr/current", "cgroup", "limits", "loginuid", "oom_score_adj", "personality"}
+	identityFiles  = []string{"attr/current", "cgroup", "loginuid", "oom_score_adj", "personality"}
 	identityStatus = []string{"CapAmb", "CapBnd", "CapEff", "CapInh", "CapPrm", "Cpus_allowed", "Gid", "Groups", "Mems_allowed", "NoNewPrivs", "Seccomp", "Seccomp_filters", "Uid", "Umask"}
 )
 
 // givable are the names that a server can give to a command: see cannotGive.
-var givable = []string{"limits", "nice", "oom_score_adj", "status Cpus_allowed", "status Umask"}
+var givable = []string{"nice", "oom_score_adj", "status Cpus_allowed", "status Umask"}
 
 // usageNames are the names that may differ between clients that share a session's processes: how much a client
 // may use, and the modes of its new files. The session's processes have limits of their own.
@@ -130,6 +130,7 @@ func Look(socket int, own Identity) (p Peer, err error) {
 	if err != nil {
 		return p, err
 	}
+	usage, unknown := peer.usage(dir)
 	// If the process is still alive, the number was its own during the read.
 	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0); n != 0 || err != nil {
 		return p, errors.New("it has ended")
@@ -148,17 +149,19 @@ func Look(socket int, own Identity) (p Peer, err error) {
 	} else if proc.HasPrivateFilter(peer["status NoNewPrivs"], peer["status Seccomp_filters"]) {
 		p.Confined = errors.New("its filter of system calls may differ")
 	}
-	what := cmp.Or(own.Differs(peer, givable...), own.cannotGive(peer))
+	what := cmp.Or(own.Differs(peer, givable...), own.cannotGive(&usage))
 	switch {
 	case p.Confined != nil:
 		p.Apart = p.Confined
 	case private:
 		p.Apart = errNoNewPrivs
+	case unknown != nil:
+		p.Apart = unknown
 	case what != "":
 		p.Apart = fmt.Errorf("its %s differs", what)
 	default:
-		usage, err := peer.Usage()
-		return Peer{Usage: &usage}, err
+		usage.Limits = slices.Delete(usage.Limits, unix.RLIMIT_NOFILE, unix.RLIMIT_NOFILE+1)
+		p.Usage = &usage
 	}
 	return p, nil
 }

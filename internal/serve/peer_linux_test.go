@@ -1,8 +1,8 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -206,42 +206,55 @@ func TestUsage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := own.Usage()
-	if err != nil || len(u.CPUs) == 0 || len(u.Limits) != len(limitNames) {
+	u, err := own.usage(fmt.Sprint("/proc/", os.Getpid()))
+	if err != nil || len(u.CPUs) == 0 || len(u.Limits) != resources {
 		t.Fatalf("%+v, %v", u, err)
 	}
-	change := func(file, from, to string) Identity {
-		other := maps.Clone(own)
-		other[file] = strings.Replace(own[file], from, to, 1)
-		if other[file] == own[file] {
-			t.Fatalf("%s has no %q:\n%s", file, from, own[file])
+	for name, c := range map[string]struct {
+		change func(u *wire.Usage)
+		cannot string
+	}{
+		"the same": {func(*wire.Usage) {}, ""},
+		"fewer locks": {func(u *wire.Usage) {
+			u.Limits[unix.RLIMIT_LOCKS] = wire.Limit{Resource: unix.RLIMIT_LOCKS, Soft: 7, Hard: 9}
+		}, ""},
+		"more of a limit":   {func(u *wire.Usage) { u.Limits[unix.RLIMIT_NICE].Hard++ }, "limits"},
+		"fewer files":       {func(u *wire.Usage) { u.Limits[unix.RLIMIT_NOFILE].Hard-- }, "open files limit"},
+		"more files":        {func(u *wire.Usage) { u.Limits[unix.RLIMIT_NOFILE].Hard++ }, "open files limit"},
+		"killed sooner":     {func(u *wire.Usage) { u.OOMScoreAdj++ }, ""},
+		"killed later":      {func(u *wire.Usage) { u.OOMScoreAdj-- }, "oom_score_adj"},
+		"a lower priority":  {func(u *wire.Usage) { u.Nice++ }, ""},
+		"a higher priority": {func(u *wire.Usage) { u.Nice-- }, "nice"},
+	} {
+		other := u
+		other.Limits = slices.Clone(u.Limits)
+		c.change(&other)
+		if what := own.cannotGive(&other); what != c.cannot {
+			t.Errorf("%s: cannot give %q", name, what)
 		}
-		return other
 	}
-	unlimited := "Max file locks            unlimited            unlimited "
-	less := change("limits", unlimited, "Max file locks            7                    9         ")
-	if what := own.cannotGive(less); what != "" {
-		t.Errorf("less cannot be given: %s", what)
+}
+
+// What a client may use is what the kernel says of the client.
+func TestUsageOfClient(t *testing.T) {
+	t.Parallel()
+	own, err := ThisProcess()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if what := less.cannotGive(own); what != "file locks limit" {
-		t.Errorf("more is given: %q", what)
+	cmd := exec.Command("sh", "-c", "ulimit -f 7 && taskset -p 1 $$ >/dev/null && echo && read -r x")
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
+		t.Fatal(err)
 	}
-	if u, err := less.Usage(); err != nil || !slices.Contains(u.Limits, wire.Limit{Resource: unix.RLIMIT_LOCKS, Soft: 7, Hard: 9}) {
-		t.Errorf("%v, %v", u.Limits, err)
+	defer cmd.Wait()
+	defer in.Close()
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
 	}
-	sooner := maps.Clone(own)
-	sooner["oom_score_adj"] = "900"
-	if a, b := own.cannotGive(sooner), sooner.cannotGive(own); a != "" || b != "oom_score_adj" {
-		t.Errorf("%q, %q", a, b)
-	}
-	nicer := maps.Clone(own)
-	nicer["nice"] = "19"
-	if a, b := own.cannotGive(nicer), nicer.cannotGive(own); a != "" || b != "nice" && own["nice"] != "19" {
-		t.Errorf("%q, %q", a, b)
-	}
-	for mask, want := range map[string][]int{"3": {0, 1}, "1,00000002": {1, 32}} {
-		if got, err := parseCPUs(mask); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %v, %v", mask, got, err)
-		}
+	u, err := own.usage(fmt.Sprint("/proc/", cmd.Process.Pid))
+	if size := int64(7 << 9); err != nil || !slices.Equal(u.CPUs, []int{0}) || u.Limits[unix.RLIMIT_FSIZE] != (wire.Limit{Resource: unix.RLIMIT_FSIZE, Soft: size, Hard: size}) {
+		t.Errorf("%+v, %v", u, err)
 	}
 }
