@@ -46,37 +46,18 @@ func (o *sharedPipe) copy(w io.Writer, _ io.Reader) (n int64, err error) {
 	return n, errStillOpen
 }
 
-// maxPipe is larger than a pipe's buffer, unless the pipe's owner has enlarged it. drain does not
-// wait for bytes that other processes write meanwhile.
-const maxPipe = 1 << 20
-
-// drain copies the bytes that are in the pipe now.
+// drain copies the bytes that are in the pipe now. It does not wait for bytes that other processes
+// write meanwhile.
 func (o *sharedPipe) drain(w io.Writer) (n int64, err error) {
-	raw, err := o.read.SyscallConn()
+	var now int
+	err = control(o.read, func(fd int) (err error) {
+		now, err = unix.IoctlGetInt(fd, bytesWaiting)
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}
-	p := make([]byte, 32<<10)
-	for n < maxPipe {
-		got, failed := 0, error(nil)
-		if err := raw.Read(func(fd uintptr) bool {
-			got, failed = unix.Read(int(fd), p)
-			return true // true in every case
-		}); err != nil {
-			return n, err
-		}
-		if failed == unix.EINTR {
-			continue
-		}
-		if failed != nil || got <= 0 {
-			break // nothing more now
-		}
-		if _, err := w.Write(p[:got]); err != nil {
-			return n, err
-		}
-		n += int64(got)
-	}
-	return n, nil
+	return io.CopyN(w, struct{ io.Reader }{o.read}, int64(now))
 }
 
 // close ends the copy, unless that goes to afterExit.

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const getTermios, setTermios = unix.TIOCGETA, unix.TIOCSETA
+const getTermios, setTermios, bytesWaiting = unix.TIOCGETA, unix.TIOCSETA, 0x4004667f // FIONREAD
 
 // unlockSlave allows the other side of a terminal to be opened, and returns its name.
 func unlockSlave(master int) (string, error) {

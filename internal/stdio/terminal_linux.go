@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const getTermios, setTermios = unix.TCGETS, unix.TCSETS
+const getTermios, setTermios, bytesWaiting = unix.TCGETS, unix.TCSETS, unix.TIOCINQ
 
 // unlockSlave allows the other side of a terminal to be opened, and returns its name.
 func unlockSlave(master int) (name string, err error) {
