@@ -211,29 +211,12 @@ func (r *runner) explain(err error, timeout time.Duration) error {
 		return fmt.Errorf("ended before it was ready: %v", state)
 	case first == "":
 		return fmt.Errorf("did not report within %v that it is ready: it hangs, or is not an engine", timeout)
-	case len(fields) < 4 || !isNumber(fields[0]) || !isNumber(fields[1]):
-		return fmt.Errorf("does not speak the engine protocol: it printed %q", clip(first, 80))
-	case fields[0] != strconv.Itoa(plugin.CoreProtocolVersion):
-		return fmt.Errorf("speaks version %s of go-plugin's handshake, and this program version %d; install a matching release of either", clip(fields[0], 20), plugin.CoreProtocolVersion)
+	case len(fields) < 5 || fields[0] != strconv.Itoa(plugin.CoreProtocolVersion) || fields[4] != string(plugin.ProtocolGRPC):
+		return fmt.Errorf("does not speak the engine protocol: it printed %.80q", first)
 	case fields[1] != strconv.Itoa(int(wire.Handshake.ProtocolVersion)):
-		return fmt.Errorf("speaks engine protocol version %s, and this program version %d; install a matching release of either", clip(fields[1], 20), wire.Handshake.ProtocolVersion)
-	case len(fields) < 5 || fields[4] != string(plugin.ProtocolGRPC):
-		return fmt.Errorf("does not speak gRPC, which is what engines speak: it printed %q", clip(first, 80))
+		return fmt.Errorf("speaks engine protocol version %.20s, and this program version %d; install a matching release of either", fields[1], wire.Handshake.ProtocolVersion)
 	}
 	return err
-}
-
-func isNumber(s string) bool {
-	_, err := strconv.ParseUint(s, 10, 32)
-	return err == nil
-}
-
-// clip shortens an engine's text.
-func clip(s string, n int) string {
-	if len(s) > n {
-		return s[:n] + "..."
-	}
-	return s
 }
 
 // logReader is an engine's log. It keeps the end.
