@@ -8,7 +8,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 
@@ -16,21 +15,26 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/sbxhost/sbxhost/test/bench/floor/pass"
 )
 
 var handshake = plugin.HandshakeConfig{ProtocolVersion: 1, MagicCookieKey: "SBXHOST_FLOOR", MagicCookieValue: "1"}
 
 // service has one call, which runs true.
-type service struct{ plugin.NetRPCUnsupportedPlugin }
+type service struct {
+	plugin.NetRPCUnsupportedPlugin
+	run func() error
+}
 
 const run = "/floor.Floor/Run"
 
-func (service) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
+func (f service) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 	handle := func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		if err := decode(new(emptypb.Empty)); err != nil {
 			return nil, err
 		}
-		return new(emptypb.Empty), exec.Command("/bin/true").Run()
+		return new(emptypb.Empty), f.run()
 	}
 	s.RegisterService(&grpc.ServiceDesc{ServiceName: "floor.Floor", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Run", Handler: handle}}}, nil)
 	return nil
@@ -42,36 +46,27 @@ func (service) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, c *grpc.Clien
 
 func main() {
 	switch {
+	case os.Getenv(handshake.MagicCookieKey) != "":
+		f := service{run: func() error { return exec.Command("/bin/true").Run() }}
+		if len(os.Args) > 1 {
+			ahead <- startInit()
+			f.run = runServed
+		}
+		plugin.Serve(&plugin.ServeConfig{HandshakeConfig: handshake, Plugins: plugin.PluginSet{"floor": f}, GRPCServer: plugin.DefaultGRPCServer, Logger: hclog.NewNullLogger()})
 	case len(os.Args) == 1:
+		c, call := start(exec.Command(os.Args[0]))
+		err := call()
+		c.Kill()
+		pass.Check(err)
 	case os.Args[1] == "server":
 		serveClients(os.Args[2])
-	case os.Args[1] == "engine":
-		serveEngine(os.Args[2])
-	default:
-		return
-	}
-	set := plugin.PluginSet{"floor": service{}}
-	if os.Getenv(handshake.MagicCookieKey) != "" {
-		plugin.Serve(&plugin.ServeConfig{HandshakeConfig: handshake, Plugins: set, GRPCServer: plugin.DefaultGRPCServer, Logger: hclog.NewNullLogger()})
-		return
-	}
-	if err := host(set); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
 	}
 }
 
-func host(set plugin.PluginSet) error {
-	c := plugin.NewClient(&plugin.ClientConfig{HandshakeConfig: handshake, Plugins: set, Cmd: exec.Command(os.Args[0]),
+// start starts a plugin, and returns its call.
+func start(cmd *exec.Cmd) (c *plugin.Client, call func() error) {
+	c = plugin.NewClient(&plugin.ClientConfig{HandshakeConfig: handshake, Plugins: plugin.PluginSet{"floor": service{}}, Cmd: cmd,
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, Logger: hclog.NewNullLogger()})
-	defer c.Kill()
-	protocol, err := c.Client()
-	if err != nil {
-		return err
-	}
-	conn, err := protocol.Dispense("floor")
-	if err != nil {
-		return err
-	}
-	return conn.(*grpc.ClientConn).Invoke(context.Background(), run, new(emptypb.Empty), new(emptypb.Empty))
+	conn := pass.Must(pass.Must(c.Client()).Dispense("floor")).(*grpc.ClientConn)
+	return c, func() error { return conn.Invoke(context.Background(), run, new(emptypb.Empty), new(emptypb.Empty)) }
 }

@@ -3,8 +3,6 @@
 package main
 
 import (
-	"context"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,9 +10,6 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/sbxhost/sbxhost/test/bench/floor/pass"
 )
@@ -22,8 +17,6 @@ import (
 // A served command takes at least this: its client, in the program bare, passes three descriptors to
 // the server, the server to the engine, with a call of gRPC, and the engine to an init with seven new
 // namespaces that has made its sandbox already. Nobody looks at anything, and nothing is reported.
-
-var calls = grpc.StreamDesc{StreamName: "Run", ServerStreams: true, ClientStreams: true, Handler: handle}
 
 // ahead is the control socket of the next init.
 var ahead = make(chan int, 1)
@@ -33,11 +26,9 @@ var ahead = make(chan int, 1)
 func serveClients(path string) {
 	runtime.LockOSThread() // the engine dies with the thread that starts it
 	files := pass.Pair()
-	engine := exec.Command(os.Args[0], "engine", path+".engine")
-	engine.Stderr, engine.ExtraFiles = os.Stderr, []*os.File{os.NewFile(uintptr(files[1]), "files")}
-	engine.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	pass.Check(engine.Start())
-	conn := pass.Must(grpc.NewClient("unix:"+path+".engine", grpc.WithTransportCredentials(insecure.NewCredentials())))
+	engine := exec.Command(os.Args[0], "engine")
+	engine.ExtraFiles, engine.SysProcAttr = []*os.File{os.NewFile(uintptr(files[1]), "files")}, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	_, call := start(engine)
 	l, address := pass.Socket(path)
 	pass.Check(unix.Bind(l, address))
 	pass.Check(unix.Listen(l, 1))
@@ -47,11 +38,7 @@ func serveClients(path string) {
 		pass.Check(err)
 		fds := pass.Receive(client)
 		pass.Send(files[0], fds...)
-		call := pass.Must(conn.NewStream(context.Background(), &calls, "/floor.Served/Run", grpc.WaitForReady(true)))
-		pass.Check(call.SendMsg(new(emptypb.Empty)))
-		for range 2 { // it has started; it has ended
-			pass.Check(call.RecvMsg(new(emptypb.Empty)))
-		}
+		pass.Check(call())
 		pass.Send(client)
 		for _, fd := range append(fds, client) {
 			unix.Close(fd)
@@ -59,27 +46,17 @@ func serveClients(path string) {
 	}
 }
 
-// serveEngine is the engine. The descriptors come over number 3.
-func serveEngine(path string) {
-	syscall.CloseOnExec(3)
-	s := grpc.NewServer()
-	s.RegisterService(&grpc.ServiceDesc{ServiceName: "floor.Served", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{calls}}, nil)
-	ahead <- startInit()
-	pass.Check(s.Serve(pass.Must(net.Listen("unix", path))))
-}
-
-func handle(_ any, call grpc.ServerStream) error {
-	pass.Check(call.RecvMsg(new(emptypb.Empty)))
+// runServed runs true in the sandbox of the next init, with descriptors that come over number 3.
+func runServed() error {
 	fds, control := pass.Receive(3), <-ahead
 	pass.Send(control, fds...)
 	for _, fd := range fds {
 		unix.Close(fd)
 	}
-	pass.Check(call.SendMsg(new(emptypb.Empty)))
 	pass.Receive(control)
 	unix.Close(control)
 	go func() { ahead <- startInit() }()
-	return call.SendMsg(new(emptypb.Empty))
+	return nil
 }
 
 func startInit() (control int) {
