@@ -63,7 +63,7 @@ func (l *liar) started(t *testing.T) shared.Process {
 	}
 	go server.Serve(listener)
 	t.Cleanup(server.Stop)
-	conn, err := connectTo(path, "")
+	conn, err := grpc.NewClient("unix:"+path, append(dialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
