@@ -102,14 +102,14 @@ type hostCache struct {
 	all []*cachedHost // the last one was requested last
 }
 
-// cachedHost is a Host that is ready or in the making.
+// cachedHost is a Host that its first user makes.
 type cachedHost struct {
 	key     *hostKey
-	session string        // identifies its session; empty if each command has its own
-	ready   chan struct{} // closed when host and err are set
+	session string // identifies its session; empty if each command has its own
+	users   int    // the next two are set while there are some
+	making  sync.Once
 	host    *host.Host
 	err     error
-	users   int
 }
 
 // maxHosts is how many hosts without a command, each with an engine, to keep: 30 MiB each.
@@ -139,47 +139,35 @@ func (k *hostCache) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 	}
 	tried := map[*cachedHost]bool{}
 	for {
-		h, ours := k.use(key, in, tried)
-		used := &execute.UsedHost{Done: func() { k.giveBack(h) }}
-		if ours {
+		h, mine := k.use(key, in, tried), false
+		h.making.Do(func() {
+			mine = true
 			h.host, h.err = key.newHost(ctx, s.Options)
-			close(h.ready)
+		})
+		if h.err == nil && (mine || h.host.OtherCaller(a.Environ) == "") {
+			return &execute.UsedHost{Host: h.host, Done: func() { k.giveBack(h) }}, nil
 		}
-		select {
-		case <-h.ready:
-		case <-ctx.Done():
-			used.Done()
-			return nil, context.Cause(ctx)
-		}
-		switch {
-		case h.err == nil && (ours || h.host.OtherCaller(a.Environ) == ""):
-			used.Host = h.host
-			return used, nil
-		case ours:
-			err = h.err
-		}
-		used.Done()
-		if ours {
+		err := h.err
+		k.giveBack(h)
+		if mine {
 			return nil, err
 		}
 		tried[h] = true // it is for another environment, or an error has prevented its own
 	}
 }
 
-// use takes a Host that has the key and was not tried, or a new one that the caller must make.
-func (k *hostCache) use(key *hostKey, in string, tried map[*cachedHost]bool) (h *cachedHost, ours bool) {
+// use takes a Host that has the key and was not tried, or a new one.
+func (k *hostCache) use(key *hostKey, in string, tried map[*cachedHost]bool) *cachedHost {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	i := slices.IndexFunc(k.all, func(h *cachedHost) bool { return !tried[h] && h.session == in && h.key.equal(key) })
-	if ours = i < 0; ours {
-		h = &cachedHost{key: key, session: in, ready: make(chan struct{})}
-	} else {
+	h := &cachedHost{key: key, session: in}
+	if i := slices.IndexFunc(k.all, func(h *cachedHost) bool { return !tried[h] && h.session == in && h.key.equal(key) }); i >= 0 {
 		h = k.all[i]
 		k.all = slices.Delete(k.all, i, i+1)
 	}
 	k.all = append(k.all, h)
 	h.users++
-	return h, ours
+	return h
 }
 
 // giveBack ends the use of a Host, and closes the Hosts that have been unused longest.
@@ -189,7 +177,7 @@ func (k *hostCache) giveBack(h *cachedHost) {
 	more := len(k.all) - maxHosts
 	k.mu.Unlock()
 	k.closeUnused(func(h *cachedHost) bool {
-		old := more > 0 || h.failed()
+		old := more > 0 || h.err != nil
 		if old {
 			more--
 		}
@@ -205,7 +193,7 @@ func (k *hostCache) closeUnused(of func(*cachedHost) bool) {
 		if h.users > 0 || !of(h) {
 			return false
 		}
-		if !h.failed() {
+		if h.err == nil {
 			old = append(old, h.host)
 		}
 		return true
@@ -229,16 +217,6 @@ func (k *hostCache) idle(in string) time.Duration {
 	return 0
 }
 
-// failed reports whether there is no Host, and never will be.
-func (h *cachedHost) failed() bool {
-	select {
-	case <-h.ready:
-		return h.err != nil
-	default:
-		return false
-	}
-}
-
 func (k *hostCache) close() error {
 	var errs []error
 	for _, h := range k.all {
@@ -252,15 +230,8 @@ func (k *hostCache) list() (rows [][]string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, h := range k.all {
-		root := "?"
-		select {
-		case <-h.ready:
-			if h.host != nil {
-				root = h.host.Root()
-			}
-		default:
-		}
-		rows = append(rows, []string{cli.Quote(root), h.key.setup.Sandbox, cmp.Or(h.key.file, "built in"), strconv.Itoa(h.users)})
+		o := &h.key.setup.Options
+		rows = append(rows, []string{cli.Quote(filepath.Join(o.Dir, o.Workspace.Root)), h.key.setup.Sandbox, cmp.Or(h.key.file, "built in"), strconv.Itoa(h.users)})
 	}
 	return rows
 }
