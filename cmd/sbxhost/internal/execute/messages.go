@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,36 +204,27 @@ func suggestion(sandbox string, denials []host.Denial) string {
 	if len(names) == 0 {
 		return ""
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return strings.Compare(blockOf(a), blockOf(b)) })
-	var b strings.Builder
-	fmt.Fprintf(&b, "suggestion; what a list has already stays in it:\nsandbox %q {\n", sandbox)
-	for i, name := range names {
-		block, indent := blockOf(name), "  "
-		if block != "" {
-			if indent = "    "; i == 0 || blockOf(names[i-1]) != block {
-				fmt.Fprintf(&b, "  %s {\n", block)
-			}
-		}
+	blocks := map[string][]string{} // lines, by a block such as limits; "" is the sandbox itself
+	for _, name := range names {
 		value := values[name][0]
 		if list[name] {
 			value = "[" + strings.Join(outermost(values[name]), ", ") + "]"
 		}
-		fmt.Fprintf(&b, "%s%s = %s\n", indent, strings.TrimPrefix(name, block+"."), value)
-		if block != "" && (i == len(names)-1 || blockOf(names[i+1]) != block) {
-			b.WriteString("  }\n")
+		block, attribute, ok := strings.Cut(name, ".")
+		if !ok {
+			block, attribute = "", name
 		}
+		blocks[block] = append(blocks[block], "  "+attribute+" = "+value)
 	}
-	return b.String() + "}"
-}
-
-// blockOf returns the block of an attribute such as limits.pids; empty for an attribute of the
-// sandbox itself.
-func blockOf(attribute string) string {
-	block, _, ok := strings.Cut(attribute, ".")
-	if !ok {
-		return ""
+	text := fmt.Sprintf("suggestion; what a list has already stays in it:\nsandbox %q {\n", sandbox)
+	for _, block := range slices.Sorted(maps.Keys(blocks)) {
+		lines := strings.Join(blocks[block], "\n")
+		if block != "" {
+			lines = fmt.Sprintf("  %s {\n  %s\n  }", block, strings.ReplaceAll(lines, "\n", "\n  "))
+		}
+		text += lines + "\n"
 	}
-	return block
+	return text + "}"
 }
 
 // outermost drops quoted paths that are inside another one.
