@@ -259,15 +259,10 @@ func (s *listedSession) ask(a *cli.App, verbose bool) error {
 func processesText(name string, list []host.ProcessInfo) string {
 	rows := [][]string{{"PID", "HOST PID", "AGE", "MEMORY", "COMMAND"}}
 	for _, p := range list {
-		rows = append(rows, []string{strconv.Itoa(p.PID), strconv.Itoa(p.HostPID), inforce.Age(time.Since(p.Started)), size(p.Memory), quoteWords(p.Args)})
+		cmd := host.Cmd{Args: p.Args}
+		rows = append(rows, []string{strconv.Itoa(p.PID), strconv.Itoa(p.HostPID), inforce.Age(time.Since(p.Started)), size(p.Memory), cli.Printable(cmd.String())})
 	}
 	return "\nIn " + name + ":\n" + cli.Table("  ", rows)
-}
-
-// quoteWords joins words to one line that is safe for a terminal.
-func quoteWords(words []string) string {
-	cmd := host.Cmd{Args: words}
-	return cli.Printable(cmd.String())
 }
 
 // SessionsLogs prints the output of background processes.

@@ -21,8 +21,6 @@ type Rule struct {
 	ID, Title string
 	// Features are needed; without them the rule says nothing about the engine.
 	Features []shared.Feature
-	// isolating says that the rule is only for engines that isolate.
-	isolating bool
 	// process says that the rule needs an engine in a process of its own.
 	process bool
 	// Alone says that the rule measures this process, which nothing else may use meanwhile.
@@ -44,10 +42,7 @@ func Rules() []Rule {
 
 // Try tries the rule.
 func (r *Rule) Try(ctx context.Context, k *scene.Kit) (scene.Status, string) {
-	switch {
-	case r.isolating && k.Unconfined():
-		return scene.NotApplicable, "the engine does not isolate"
-	case r.process && k.Launch == nil:
+	if r.process && k.Launch == nil {
 		return scene.NotApplicable, "the engine runs in this process"
 	}
 	if lacking := scene.Missing(k.Info.Features, r.Features); lacking != "" {
