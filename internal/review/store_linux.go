@@ -338,19 +338,17 @@ func (s *Store) open(ctx context.Context, name string) (*Review, error) {
 		return nil, err
 	}
 	dir := filepath.Join(s.dir, name)
-	if err := hostpath.CheckPrivate(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("review %q: %w", name, fs.ErrNotExist)
-	} else if err != nil {
-		return nil, err
+	r := &Review{Name: name, store: s, dir: dir}
+	err := hostpath.CheckPrivate(dir)
+	if err == nil {
+		r.lock, err = lockIn(ctx, dir)
 	}
-	lock, err := lockIn(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("review %q: %w", name, fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, err
 	}
-	r := &Review{Name: name, store: s, dir: dir, lock: lock}
 	err = s.read(dir, recordFile, &r.rec)
 	for _, l := range r.rec.Layers {
 		if err == nil {
@@ -361,7 +359,7 @@ func (s *Store) open(ctx context.Context, name string) (*Review, error) {
 		r.Recovered, err = r.recover(ctx)
 	}
 	if err != nil {
-		lock.release()
+		r.lock.release()
 		return nil, err
 	}
 	return r, nil
