@@ -200,7 +200,7 @@ func (l *Process) State() *os.ProcessState {
 // wait has a bound.
 func (l *Process) Log() string {
 	select {
-	case <-l.runner.drained:
+	case <-l.runner.log.drained:
 	case <-time.After(200 * time.Millisecond):
 	}
 	return l.runner.log.String()

@@ -22,7 +22,7 @@ func TestKilledBeforeItStarts(t *testing.T) {
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	defer r.stderr.Close()
+	defer r.Stderr().Close()
 	select {
 	case <-r.exited:
 	case <-time.After(time.Minute):

@@ -19,7 +19,7 @@ func TestReapedAfterASignalIsSent(t *testing.T) {
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	defer r.stderr.Close()
+	defer r.Stderr().Close()
 	pid := r.cmd.Process.Pid
 	ended := func(options int) error {
 		return unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT|options, nil)

@@ -4,6 +4,7 @@ package dial
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,12 +27,10 @@ import (
 
 // runner starts an engine's process for go-plugin, and records its state.
 type runner struct {
-	cmd     *exec.Cmd
-	log     tail
-	exited  chan struct{} // closed when the process is reaped
-	drained chan struct{} // closed when its whole log was read
-
-	stdout, stderr io.ReadCloser
+	cmd    *exec.Cmd
+	log    engineLog
+	exited chan struct{} // closed when the process is reaped
+	stdout io.ReadCloser
 
 	mu        sync.Mutex
 	running   bool // there is a process, or was one
@@ -41,7 +40,7 @@ type runner struct {
 }
 
 func newRunner(cmd *exec.Cmd) *runner {
-	return &runner{cmd: cmd, exited: make(chan struct{}), drained: make(chan struct{})}
+	return &runner{cmd: cmd, exited: make(chan struct{}), log: engineLog{drained: make(chan struct{})}}
 }
 
 // Start starts the process from a thread that lives until the process is gone: the kernel sends
@@ -85,7 +84,7 @@ func (r *runner) Start(context.Context) error {
 		r.Kill(context.Background())
 	}
 	r.stdout = r.handshakeOnly(stdoutRead)
-	r.stderr = &logReader{file: stderrRead, tail: &r.log, drained: r.drained}
+	r.log.file = stderrRead
 	return nil
 }
 
@@ -157,7 +156,7 @@ func (r *runner) signal(sig syscall.Signal) error {
 }
 
 func (r *runner) Stdout() io.ReadCloser { return r.stdout }
-func (r *runner) Stderr() io.ReadCloser { return r.stderr }
+func (r *runner) Stderr() io.ReadCloser { return &r.log }
 func (r *runner) Name() string          { return r.cmd.Path }
 
 func (r *runner) ID() string {
@@ -219,45 +218,35 @@ func (r *runner) explain(err error, timeout time.Duration) error {
 	return err
 }
 
-// logReader is an engine's log. It keeps the end.
-type logReader struct {
+// engineLog is an engine's log. It keeps the end.
+type engineLog struct {
 	file    *os.File
-	tail    *tail
-	drained chan struct{}
+	drained chan struct{} // closed when all of it was read
 	once    sync.Once
+
+	mu  sync.Mutex
+	end bytes.Buffer
 }
 
-func (l *logReader) Read(b []byte) (int, error) {
+// maxLog bounds the end that is kept, in bytes.
+const maxLog = 8 << 10
+
+func (l *engineLog) Read(b []byte) (int, error) {
 	n, err := l.file.Read(b)
-	l.tail.Write(b[:n])
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end.Write(b[:n])
+	l.end.Next(max(0, l.end.Len()-maxLog))
 	if err != nil {
 		l.once.Do(func() { close(l.drained) })
 	}
 	return n, err
 }
 
-func (l *logReader) Close() error { return l.file.Close() }
+func (l *engineLog) Close() error { return l.file.Close() }
 
-// tail keeps the end of an engine's log.
-type tail struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-const tailSize = 8 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, p...)
-	if over := len(t.buf) - tailSize; over > 0 {
-		t.buf = append(t.buf[:0], t.buf[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.ToValidUTF8(strings.TrimSpace(string(t.buf)), "?")
+func (l *engineLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.ToValidUTF8(strings.TrimSpace(l.end.String()), "?")
 }
