@@ -62,16 +62,13 @@ func identityOf(dir string) (Identity, error) {
 		}
 		id[name] = strings.TrimSpace(string(text))
 	}
-	status, err := os.ReadFile(dir + "/status")
-	if err != nil {
+	status, statusErr := os.ReadFile(dir + "/status")
+	stat, statErr := os.ReadFile(dir + "/stat")
+	if err := errors.Join(statusErr, statErr); err != nil {
 		return nil, err
 	}
 	for _, name := range identityStatus {
 		id["status "+name] = proc.StatusField(string(status), name)
-	}
-	stat, err := os.ReadFile(dir + "/stat")
-	if err != nil {
-		return nil, err
 	}
 	const nice, priority, policy = 19, 40, 41
 	id["nice"] = proc.StatField(string(stat), nice)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,21 +17,14 @@ const resources = unix.RLIMIT_RTTIME + 1
 
 // usage is what a command of the process with this identity, and this directory of /proc, would have.
 func (id Identity) usage(dir string) (u wire.Usage, err error) {
-	pid, err := strconv.Atoi(filepath.Base(dir))
-	if err != nil {
+	pid, noPid := strconv.Atoi(filepath.Base(dir))
+	mask, noMask := strconv.ParseInt(id["status Umask"], 8, 32)
+	nice, noNice := strconv.Atoi(id["nice"])
+	score, noScore := strconv.Atoi(id["oom_score_adj"])
+	if err := errors.Join(noPid, noMask, noNice, noScore); err != nil {
 		return u, err
 	}
-	mask, err := strconv.ParseInt(id["status Umask"], 8, 32)
-	if err != nil {
-		return u, err
-	}
-	u.Umask = int(mask) & 0o077 // as sbxhost's own
-	if u.Nice, err = strconv.Atoi(id["nice"]); err != nil {
-		return u, err
-	}
-	if u.OOMScoreAdj, err = strconv.Atoi(id["oom_score_adj"]); err != nil {
-		return u, err
-	}
+	u.Umask, u.Nice, u.OOMScoreAdj = int(mask)&0o077, nice, score // the mask as sbxhost's own
 	var cpus unix.CPUSet
 	if err := unix.SchedGetaffinity(pid, &cpus); err != nil {
 		return u, os.NewSyscallError("sched_getaffinity", err)
