@@ -161,9 +161,3 @@ func TestUntoldEnd(t *testing.T) {
 	for range p.Events() {
 	}
 }
-
-// connectTo connects to an engine's socket. It sends nothing before the first call.
-func connectTo(socket string, token callToken) (*grpc.ClientConn, error) {
-	return grpc.NewClient("unix:"+socket, append(dialOptions(),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(token))...)
-}

@@ -350,11 +350,14 @@ func (r *Review) mergeIndex(layer int, c *Change, ofHost bool) (bool, error) {
 		c.Refused = fmt.Sprintf("it makes %.300q a submodule: git status would act on its configuration", index.Links[added])
 	}
 	then, err := os.Open(filepath.Join(r.dir, indexCopy(layer, c.Path)))
-	defer then.Close() // it may be nil
-	if errors.Is(err, fs.ErrNotExist) || c.Refused != "" || !known {
+	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	} else if err != nil {
 		return false, err
+	}
+	defer then.Close()
+	if c.Refused != "" || !known {
+		return true, nil
 	}
 	info, err := then.Stat()
 	if err != nil {
