@@ -84,7 +84,7 @@ func TestManyWhileHoldersAreKilled(t *testing.T) {
 	var wrote [4]int
 	for i := range wrote {
 		all.Go(func() {
-			for range 25 {
+			for range rounds(25) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				c, err := Connect(ctx, Config{Dir: dir, Executable: self})
 				cancel()

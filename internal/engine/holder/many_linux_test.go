@@ -12,6 +12,14 @@ import (
 	"testing"
 )
 
+// rounds is how often a storm is tried: a third in a short run.
+func rounds(n int) int {
+	if testing.Short() {
+		return n / 3
+	}
+	return n
+}
+
 // Many who want one session have it one after another.
 func TestOneAtATime(t *testing.T) {
 	t.Parallel()
@@ -21,7 +29,7 @@ func TestOneAtATime(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
-			for n := range 6 {
+			for n := range rounds(6) {
 				c, err := Connect(t.Context(), Config{Dir: dir, Executable: self})
 				for errors.Is(err, ErrOther) { // others were faster, and this one waits for its turn no longer
 					c, err = Connect(t.Context(), Config{Dir: dir, Executable: self})
