@@ -102,9 +102,10 @@ func TestObeyed(t *testing.T) {
 			other: []string{"proj/.git/hooks/watch", "proj/ssh.conf", "proj/tools/y", "home/cred", "proj/conv", "proj/attrs", "home/template", "proj/tools/lint", "proj/recent", "proj/ext/clean", "proj/merge.sh"},
 			not:   []string{"proj/origin/main", "proj/proj/x"}},
 		{name: "programs in odd places", config: []string{"gpg.program", "BASE/proj/my place/sign", "core.editor", "BASE/proj/a,b/{v}=1/edit -n",
-			"core.fsmonitor", "$(git rev-parse --show-toplevel)/tools/watch", "core.pager", "$HOME\"/my page\"", "alias.x", "!`pwd`/tools/x $PWD/tools/y"},
-			files: map[string]string{"proj/my place/sign": "x", "proj/a,b/{v}=1/edit": "x", "proj/tools/watch": "x", "proj/tools/x": "x", "proj/tools/y": "x"},
-			other: []string{"proj/my place/sign", "proj/a,b/{v}=1/edit", "proj/tools/watch", "home/my page", "proj/tools/x", "proj/tools/y"}},
+			"core.fsmonitor", "$(git rev-parse --show-toplevel)/tools/watch", "core.pager", "$HOME\"/my page\"", "alias.x", "!`pwd`/tools/x $PWD/tools/y",
+			"diff.d.textconv", "\"$(git rev-parse --show-toplevel)\"/tools/conv"},
+			files: map[string]string{"proj/my place/sign": "x", "proj/a,b/{v}=1/edit": "x", "proj/tools/watch": "x", "proj/tools/x": "x", "proj/tools/y": "x", "proj/tools/conv": "x"},
+			other: []string{"proj/my place/sign", "proj/a,b/{v}=1/edit", "proj/tools/watch", "home/my page", "proj/tools/x", "proj/tools/y", "proj/tools/conv"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -473,7 +474,7 @@ func TestCommandWords(t *testing.T) {
 		"/usr/bin/less -R":            {"/usr/bin/less", "/usr/bin/less -R"},
 		"X=1 ./conv a/b":              {"", "./conv", "a/b", "X=1 ./conv a/b"},
 		"'/my place/tool' x":          {"/my place/tool", "/my", "place/tool", "'/my place/tool' x"},
-		`/my\ place/tool x`:           {"/my place/tool", `/my\ place/tool x`},
+		`/my\ place/tool x`:           {"/my place/tool", `/my\`, "place/tool", `/my\ place/tool x`},
 		"/my place/tool":              {"/my", "place/tool", "/my place/tool"},
 		"/a,b/{c}/v=1/tool x":         {"/a,b/{c}/v=1/tool", "/a", "b/", "/v", "1/tool", "/a,b/{c}/v=1/tool x"},
 		`sh -c "cd x; ./run y"`:       {"", "cd x; ./run y", "./run", `sh -c "cd x; ./run y"`},
@@ -481,13 +482,15 @@ func TestCommandWords(t *testing.T) {
 		"":                            {""},
 		`a "b/c`:                      {"", "b/c", `a "b/c`},
 		`"/Bob's place/tool" x`:       {"/Bob's place/tool", "/Bob", "place/tool", `"/Bob's place/tool" x`},
-		`/Bob\'s\ place/tool`:         {"/Bob's place/tool", `/Bob\'s\ place/tool`},
+		`/Bob\'s\ place/tool`:         {"/Bob's place/tool", `/Bob\`, "place/tool", `/Bob\'s\ place/tool`},
 		`'/a\b/"tool"'`:               {`/a\b/"tool"`, `/a\b/`, `'/a\b/"tool"'`},
-		`"/a\\b/\$x/tool"`:            {`/a\b/$x/tool`, `/a\b/`, "x/tool", `"/a\\b/\$x/tool"`},
+		`"/a\\b/\$x/tool"`:            {`/a\b/$x/tool`, `/a\b/`, "x/tool", `/a\\b/\`, `"/a\\b/\$x/tool"`},
 		`$HOME/tool ${HOME}/conf`:     {"~/tool", "~/conf", "~/tool ~/conf"},
 		`"$HOME"/tool $HOME"/a b"`:    {"~/tool", "~/a b", "~/a", `~/tool "~/a b"`},
 		"sh clean.sh -x":              {"", "clean.sh", "sh clean.sh -x"},
-		"sh tools/\\\nclean":          {"", "tools/clean", "sh tools/\\\nclean"},
+		"sh tools/\\\nclean":          {"", "tools/clean", "tools/\\", "sh tools/\\\nclean"},
+		`"$(git top)"/tools/x`:        {"$(git top)/tools/x", "/tools/x", `"$(git top)"/tools/x`},
+		"/my place/x for a.b":         {"/my", "place/x", "a.b", "/my place/x for a.b", "/my place/x"},
 		"$(git top)/tools/x":          {"", "/tools/x", "$(git top)/tools/x"},
 	} {
 		if got := commandWords("core.pager", command); !slices.Equal(got, want) {

@@ -312,8 +312,8 @@ const (
 )
 
 // commandWords are the words of a command that can contain a path: as a shell splits it, with the
-// program, or "", first; as a shell may split it further; and all of it, because git executes some
-// without a shell. A wrong one is no file. Without a slash only a name with a dot counts, as of a script
+// program, or "", first; as a shell may split it further, also at quotes; and all of it, because git
+// executes some without a shell. A wrong one is no file. Without a slash only a name with a dot counts, as of a script
 // for an interpreter; not in an alias, which people type.
 func commandWords(key, value string) (words []string) {
 	command, shell := strings.CutPrefix(strings.TrimSpace(value), "!")
@@ -322,7 +322,9 @@ func commandWords(key, value string) (words []string) {
 		return nil // a subcommand of git
 	}
 	command = expanded.Replace(command)
-	for i, word := range slices.Concat(split(command, shellSeparators), split(command, allSeparators), []string{command}) {
+	beforeHost, _, _ := strings.Cut(command, " for ") // of core.gitProxy
+	pieces := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(allSeparators+`"'`, r) })
+	for i, word := range slices.Concat(split(command, shellSeparators), split(command, allSeparators), pieces, []string{command, beforeHost}) {
 		slash := strings.ContainsRune(word, '/')
 		if i == 0 && !slash {
 			words = append(words, "") // a shell finds it in PATH
