@@ -123,22 +123,15 @@ func (r *directRun) Wait() (shared.ExitStatus, error) {
 	if err != nil {
 		return shared.ExitStatus{}, &shared.Error{Kind: shared.ErrBroken, Message: "waiting for the command: " + err.Error()}
 	}
-	awaitGroup(pid)
+	if syscall.Kill(-pid, 0) != syscall.ESRCH {
+		awaitGroup(pid)
+	}
 	r.usage = usageOf(state)
 	status := state.Sys().(syscall.WaitStatus)
 	if status.Signaled() {
 		return shared.ExitStatus{Signal: status.Signal(), CoreDumped: status.CoreDump()}, nil
 	}
 	return shared.ExitStatus{Code: status.ExitStatus()}, nil
-}
-
-// awaitGroup waits until a killed group has no members. It kills none: by now the number may be that
-// of another group. It looks again and again, because one cannot wait for another process's child.
-func awaitGroup(pgid int) {
-	deadline := time.Now().Add(reapPatience)
-	for syscall.Kill(-pgid, 0) != syscall.ESRCH && lives(pgid) && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
 }
 
 func (r *directRun) Usage() shared.Usage { return r.usage }

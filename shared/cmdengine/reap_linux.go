@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
@@ -19,12 +22,36 @@ func (r *directRun) reap(pid int) (*os.ProcessState, error) {
 	return state, err
 }
 
-// lives reports whether a process of a killed group has not ended. Zombies do not count: their
-// parents must reap them.
-func lives(pgid int) bool {
-	return slices.ContainsFunc(proc.All(), func(pid int) bool {
-		return proc.Stat(pid, proc.StatGroup) == strconv.Itoa(pgid) && !over(pid)
-	})
+// awaitGroup waits until all processes of a killed group have ended. It kills none: by now the number
+// may be that of another group. It does not wait for zombies, which their parents must reap.
+func awaitGroup(pgid int) {
+	deadline := time.Now().Add(reapPatience)
+	for time.Now().Before(deadline) {
+		alive := members(pgid)
+		if len(alive) == 0 {
+			return
+		}
+		for _, pid := range alive {
+			fd, err := unix.PidfdOpen(pid, 0)
+			if err != nil {
+				continue // it has ended
+			}
+			// Check again: the number may belong to another process now, which may live long.
+			if inGroup(pid, pgid) {
+				proc.Ended(fd, time.Until(deadline))
+			}
+			unix.Close(fd)
+		}
+	}
+}
+
+// members are the processes of a group that have not ended.
+func members(pgid int) []int {
+	return slices.DeleteFunc(proc.All(), func(pid int) bool { return !inGroup(pid, pgid) })
+}
+
+func inGroup(pid, pgid int) bool {
+	return !over(pid) && proc.Stat(pid, proc.StatGroup) == strconv.Itoa(pgid)
 }
 
 // over reports whether a process has ended, even if its parent does not know yet.

@@ -5,6 +5,7 @@ package cmdengine
 import (
 	"os"
 	"syscall"
+	"time"
 )
 
 // There is no parent-death signal outside Linux.
@@ -30,8 +31,20 @@ func (r *directRun) reap(pid int) (*os.ProcessState, error) {
 // over is not needed: only on Linux do processes outlive their commands.
 func over(int) bool { return false }
 
-// lives reports whether a killed group has members.
-func lives(pgid int) bool { return syscall.Kill(-pgid, 0) != syscall.ESRCH }
+// awaitGroup polls until a killed group has no members: one cannot wait for another process's
+// child.
+func awaitGroup(pgid int) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	patience := time.After(reapPatience)
+	for syscall.Kill(-pgid, 0) != syscall.ESRCH {
+		select {
+		case <-tick.C:
+		case <-patience:
+			return
+		}
+	}
+}
 
 // family needs Linux's pidfds. Engines elsewhere have no init either.
 type family struct{}
