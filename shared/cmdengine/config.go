@@ -94,8 +94,9 @@ type Config struct {
 	Diagnose func(ctx context.Context, stderr string, status *syscall.WaitStatus) error
 }
 
-// New makes the engine. It panics if c cannot start a command (it needs Launch or Attach), or if its Features claim hidden processes without a pid namespace. Package enginetest
-// checks the engine's claims.
+// New makes the engine. It panics if c cannot start a command (it needs Launch or Attach), or if its
+// Features claim hidden processes without a pid namespace. Package enginetest checks the engine's
+// claims.
 func New(c Config) shared.Engine {
 	if c.Launch == nil && c.Attach == nil {
 		panic(fmt.Sprintf("cmdengine.New: the Config of engine %q starts no command: set Launch; or Attach, where a client of a daemon does", c.Info.Name))
