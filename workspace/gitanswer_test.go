@@ -267,11 +267,7 @@ func TestObeyedFails(t *testing.T) {
 			}
 			tree(t, base, files)
 			_, ask := obeyed(t, base, nil)
-			start := time.Now()
-			o := ask()
-			if took := time.Since(start); took > time.Minute {
-				t.Errorf("took %v", took)
-			}
+			o := ask() // which must not wait for a fifo
 			if o.Failed == nil || len(o.Failed.Error()) > 1500 || strings.ContainsAny(o.Failed.Error(), "\n\x00") {
 				t.Fatalf("%d files, %v", len(o.Files), o.Failed)
 			}
