@@ -16,7 +16,7 @@ import (
 func main() {
 	tests := flag.Bool("tests", true, "tests, too")
 	flag.Parse()
-	list, err := packages.Load(&packages.Config{Mode: packages.LoadAllSyntax, Tests: *tests}, flag.Args()...)
+	list, err := packages.Load(&packages.Config{Mode: packages.LoadAllSyntax &^ packages.NeedTypesInfo, Tests: *tests}, flag.Args()...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
