@@ -24,6 +24,10 @@ func check(filename string, src []byte) hcl.Diagnostics {
 		return sourceError(filename, src, 0, 0, "File too long",
 			fmt.Sprintf("A configuration has at most %d bytes, and this file more.", MaxSize))
 	}
+	// By its byte order mark, or by the zero byte of its first ASCII character.
+	if head := string(src[:min(2, len(src))]); head == "\xff\xfe" || head == "\xfe\xff" || strings.Count(head, "\x00") == 1 {
+		return sourceError(filename, src, 0, len(head), "File is UTF-16", "Save it as UTF-8.")
+	}
 	if diags := checkCharacters(filename, src); diags.HasErrors() {
 		return diags
 	}
