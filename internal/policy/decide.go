@@ -76,7 +76,7 @@ func Decide(f Facts) Decision {
 
 func decide(f Facts) Decision {
 	if !f.Mode.known() {
-		return deny(RuleInvalid, fmt.Sprintf("there is no mode %q", f.Mode), "")
+		return deny(RuleInvalid, fmt.Sprintf("there is no mode %q", string(f.Mode)), `the modes are "", which asks, "always" and "deny"`)
 	}
 	if f.Bypass {
 		if !f.AllowBypass {

@@ -143,6 +143,17 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
+// A program that writes Mode("ask") learns why there is no such mode.
+func TestUnknownMode(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []Mode{"ask", "maybe"} {
+		d := Decide(Facts{State: EngineIsolates, Mode: mode})
+		if d.Outcome != Denied || d.Rule != RuleInvalid || d.Reason != fmt.Sprintf("there is no mode %q", string(mode)) || !strings.Contains(d.Hint, `"", which asks`) {
+			t.Errorf("%+v", d)
+		}
+	}
+}
+
 func TestZeroDenies(t *testing.T) {
 	t.Parallel()
 	if (Decision{}).Outcome != Denied || (Decision{}).Ask {
