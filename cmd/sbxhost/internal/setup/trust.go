@@ -2,9 +2,7 @@ package setup
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/internal/inforce"
@@ -22,12 +20,14 @@ func KeepTrust(a *cli.App, path string, before, after []byte) {
 	if err != nil {
 		return
 	}
-	if before != nil {
-		if trusted, _, err := store.Trusts(place, before); err != nil || !trusted {
-			return
-		}
+	trusted := before == nil
+	if !trusted {
+		trusted, _, err = store.Trusts(place, before)
 	}
-	if err := store.AddTrust(context.Background(), place, after); err != nil && !errors.Is(err, os.ErrPermission) {
+	if trusted {
+		err = store.AddTrust(context.Background(), place, after)
+	}
+	if err != nil {
 		a.Say(fmt.Sprintf("%s has to be trusted before it is used: %v", cli.Quote(path), err))
 	}
 }
