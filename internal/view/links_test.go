@@ -59,7 +59,7 @@ var linkTargets = map[string][]string{
 // linkPlaces are where the link lies, and what must be held there.
 var linkPlaces = []string{
 	"/w/.claude", "/w/.envrc", "/w/.bashrc", "/w/x.lock", "/w/sub/y.lock", "/w/.git/hooks", "/w/.git/config", "/w/hk", "/w/n/.git/hooks", "/w/n/hk",
-	"/w/.cursor/rules", "/w/.cursor/a/b", "/home/u/.bashrc", "/home/u/.config", "/home/u/.config/git", "/home/u/.ssh/rc", "/s/.claude", "/b/.claude",
+	"/w/.cursor/rules", "/w/.cursor/a/b", "/home/u/.bashrc", "/home/u/.config", "/home/u/.config/git", "/home/u/.ssh/rc", "/s/.claude", "/b/.claude", "/w/ci/a", "/w/ci/b/c",
 }
 
 // linked makes a machine with those links, and the table for a definition that shows it all.
@@ -67,7 +67,7 @@ func linked(lines ...string) (*machine, *View, error) {
 	m := newMachine(append([]string{"/w/src/main.go file", "/w/.git/objects", "/w/n/.git/objects", "/s/file file", "/b/file file", "/o/file file", "/home/u/file file"}, lines...)...)
 	m.workTrees = []string{"/w/n"}
 	m.obeyed = map[string][]workspace.GitControl{"/w": {control("/w/hk", "hooks", false)}, "/w/n": {control("/w/n/hk", "hooks", false)}}
-	in := input(Definition{ProtectPaths: []string{"**/*.lock"}, BindPaths: []Bind{{Host: "/b", Writable: true}, {Host: "/home/u", Container: "/h", Writable: true}}})
+	in := input(Definition{ProtectPaths: []string{"**/*.lock", "ci/"}, BindPaths: []Bind{{Host: "/b", Writable: true}, {Host: "/home/u", Container: "/h", Writable: true}}})
 	in.Roots = append(in.Roots, workspace.RootDir{Path: "/s", Declared: "/s", Field: "writable[0]", Writable: true})
 	v, err := m.table(in)
 	return m, v, err

@@ -115,7 +115,7 @@ func (v *View) ruleProtections(found *Found) (list []protection) {
 		if rule.Literal == "" || rule.way.Err != nil || rule.way.Kind == Absent && !v.Creatable(rule.Literal) {
 			continue
 		}
-		list = append(list, protection{path: rule.Literal, why: rule.Why(), hold: &Hold{}})
+		list = append(list, protection{path: rule.Literal, why: rule.Why(), hold: &Hold{}, leads: true})
 	}
 	for _, f := range found.Protected.Found {
 		if f.Reason == scan.Matched || f.Reason == scan.HardLink {
@@ -125,7 +125,7 @@ func (v *View) ruleProtections(found *Found) (list []protection) {
 			} else {
 				why = found.Linked[f.Pattern-n].Text + ", by another name"
 			}
-			list = append(list, protection{path: f.Path, why: why, hold: &Hold{}})
+			list = append(list, protection{path: f.Path, why: why, hold: &Hold{}, leads: true})
 		}
 	}
 	return list

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -22,10 +23,14 @@ import (
 type pathJSON struct {
 	Version int    `json:"version"` // 1
 	Sandbox string `json:"sandbox"`
-	Path    string `json:"path"`   // inside
-	Host    string `json:"host"`   // on the host; empty where nothing of the host's is there
-	Access  string `json:"access"` // "not shown", or as of an entry
-	Why     string `json:"why"`
+	Path    string `json:"path"` // inside
+	// LeadsTo is where Path leads by symlinks, which the rest is about; empty without one.
+	// Replaceable says that a command can replace one of these symlinks.
+	LeadsTo     string `json:"leads_to"`
+	Replaceable bool   `json:"replaceable"`
+	Host        string `json:"host"`   // on the host; empty where nothing of the host's is there
+	Access      string `json:"access"` // "not shown", or as of an entry
+	Why         string `json:"why"`
 	// Denials are what keeps a command from reading and writing there.
 	Denials []host.Denial `json:"denials"`
 	lines   []string      // Denials, for people
@@ -50,11 +55,14 @@ func explainedPath(a *cli.App, flags *setup.Flags, about string, args []string) 
 		out.Host, out.Access, out.Why = out.Path, "unconfined", "the command runs without a sandbox"
 		return s, out, nil
 	}
+	if err := out.follow(&e.Spec); err != nil {
+		return s, nil, err
+	}
 	for _, call := range []shared.TracedCall{{Wants: "read", Error: "ENOENT"}, {Wants: "write", Error: "EROFS"}} {
 		if slices.ContainsFunc(out.Denials, isRead) {
 			break // nor can it be written
 		}
-		call.Target = out.Path
+		call.Target = out.end()
 		denied, err := cmd.Denied(call)
 		if err != nil {
 			return s, nil, err
@@ -68,6 +76,30 @@ func explainedPath(a *cli.App, flags *setup.Flags, about string, args []string) 
 	return s, out, nil
 }
 
+// follow finds where the path leads inside. Beneath the table, engines make some symlinks themselves.
+func (out *pathJSON) follow(spec *shared.Spec) error {
+	end, _, err := paths.Follow("/", out.Path, func(next string, _ bool) (paths.Step, error) {
+		entry, at := shared.Cover(spec.Table, next)
+		made := paths.InsideAny([]string{"/dev", "/proc"}, next) || spec.Filesystem == shared.FilesystemMinimal && paths.InsideAny([]string{"/etc", "/var"}, next)
+		if entry == nil && !made && view.Shows(spec, next) == next {
+			at = next
+		}
+		target, err := os.Readlink(at) // fails if it is none
+		out.Replaceable = out.Replaceable || err == nil && view.WritableInside(spec, next)
+		return paths.Step{Target: target}, nil
+	})
+	if end != path.Clean(out.Path) {
+		out.LeadsTo = end
+	}
+	if err != nil {
+		return fmt.Errorf("%s %w", cli.Quote(out.Path), err)
+	}
+	return nil
+}
+
+// end is the path that decides.
+func (out *pathJSON) end() string { return cmp.Or(out.LeadsTo, out.Path) }
+
 func isRead(d host.Denial) bool { return d.Operation == "read" }
 
 // scratch are directories in which a command finds nothing of the host.
@@ -75,40 +107,47 @@ var scratch = [...]string{"/tmp", "/var/tmp", "/run", "/dev/shm", "/dev/mqueue",
 
 // find says what a command of spec finds at the path.
 func (out *pathJSON) find(spec *shared.Spec) {
-	entry, at := shared.Cover(spec.Table, out.Path)
+	p := out.end()
+	entry, at := shared.Cover(spec.Table, p)
 	unread := slices.ContainsFunc(out.Denials, isRead)
-	_, err := os.Lstat(out.Path)
+	_, err := os.Lstat(p)
 	switch {
 	case entry != nil && entry.Why != view.OriginAbove:
 		out.Host, out.Access, out.Why = at, entry.Access.String(), entry.Why
-	case out.Path == spec.Home || slices.Contains(scratch[:], out.Path): // the host's is not there, and nothing keeps a command from writing
+	case p == spec.Home || slices.Contains(scratch[:], p): // the host's is not there, and nothing keeps a command from writing
 		out.Access, out.Why, out.Denials, out.lines = shared.Private.String(), "the command's own", []host.Denial{}, nil
 	case unread:
 		out.Access, out.Why = "not shown", "neither filesystem nor another attribute shows it"
-	case paths.Inside("/proc", out.Path):
+	case paths.Inside("/proc", p):
 		out.Access, out.Why = shared.ReadOnly.String(), "the sandbox's own processes; a command can write only what belongs to its own"
-	case out.Path == "/dev":
+	case p == "/dev":
 		out.Access, out.Why = shared.ReadOnly.String(), "the sandbox's own devices"
-	case view.HasDevice(spec, out.Path):
+	case view.HasDevice(spec, p):
 		out.Access, out.Why = shared.ReadWrite.String(), "a device of the sandbox"
-	case paths.Inside("/dev", out.Path) && !paths.InsideAny(scratch[:], out.Path):
+	case paths.Inside("/dev", p) && !paths.InsideAny(scratch[:], p):
 		out.Access, out.Why = "not shown", "neither filesystem nor another attribute shows it"
-	case view.WritableInside(spec, out.Path):
+	case view.WritableInside(spec, p):
 		out.Access, out.Why = shared.Private.String(), "the command's own"
 	case errors.Is(err, fs.ErrNotExist):
 		out.Access, out.Why = "not shown", "nothing is there on this machine"
-	case view.Shows(spec, out.Path) == "":
+	case view.Shows(spec, p) == "":
 		out.Access, out.Why = "not shown", "neither filesystem nor another attribute shows it"
 	default:
-		out.Host, out.Access, out.Why = out.Path, shared.ReadOnly.String(), "filesystem "+`"`+spec.Filesystem.String()+`"`
+		out.Host, out.Access, out.Why = p, shared.ReadOnly.String(), "filesystem "+`"`+spec.Filesystem.String()+`"`
 	}
 }
 
 // text is an explanation for people.
 func (out *pathJSON) text() string {
 	rows := [][]string{{"sandbox", cli.Quote(out.Sandbox)}, {"path", cli.Quote(out.Path)}, {"access", cmp.Or(meanings[out.Access], out.Access)}, {"because", cli.Printable(out.Why)}}
-	if out.Host != "" && out.Host != path.Clean(out.Path) {
+	if out.Host != "" && out.Host != path.Clean(out.end()) {
 		rows = slices.Insert(rows, 2, []string{"on the host", cli.Quote(out.Host)})
+	}
+	if out.Replaceable {
+		rows = slices.Insert(rows, 2, []string{"symlink", "a command can replace it"})
+	}
+	if out.LeadsTo != "" {
+		rows = slices.Insert(rows, 2, []string{"leads to", cli.Quote(out.LeadsTo)})
 	}
 	var b strings.Builder
 	b.WriteString(cli.Table("", rows))
