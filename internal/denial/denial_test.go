@@ -45,9 +45,9 @@ func someMachine() *machine {
 	return &machine{
 		files: map[string]view.Kind{
 			"/data/set.csv": view.File, "/src/p/in.txt": view.File, "/tmp/x": view.File, "/var/lib/dpkg/lock-frontend": view.File, "/var/lib/app/lock": view.File, "/etc/R/Rprofile.site": view.File, "/etc/R/ldpaths": view.File, "/home/me/.ssh/id": view.File, "/usr/share": view.Directory,
-			"/data": view.Directory, "/tools/bin/x": view.File, "/srv/lib": view.Directory, "/src/p/.env": view.File, "/run/app.sock": view.Socket, "/away/file": view.File,
+			"/data": view.Directory, "/tools/bin/x": view.File, "/srv/lib": view.Directory, "/src/p/.env": view.File, "/workspace/keys/id": view.File, "/run/app.sock": view.Socket, "/away/file": view.File,
 		},
-		links:    map[string]string{"/src/p/link": "/away/file", "/usr/lib/R/etc/Rprofile.site": "/etc/R/Rprofile.site", "/usr/lib/R/etc/ldpaths": "/etc/R/ldpaths"},
+		links:    map[string]string{"/src/p/link": "/away/file", "/src/p/key": "/workspace/keys/id", "/usr/lib/R/etc/Rprofile.site": "/etc/R/Rprofile.site", "/usr/lib/R/etc/ldpaths": "/etc/R/ldpaths"},
 		programs: map[string]string{"mytool": "/tools/bin/mytool", "/tools/bin/x": "/tools/bin/x", "sh": "/usr/bin/sh"},
 		ports:    []uint16{5432}, vars: []string{"API_URL"},
 		withheld:     map[string]string{"/home/me/.ssh/id": "credentials"},
@@ -240,6 +240,7 @@ func TestSaid(t *testing.T) {
 		"mkdir: cannot create directory '.vscode': File exists":                                                                             {`write /workspace/.vscode by protect_paths_except: add ".vscode" to protect_paths_except?`},
 		"mkdir: cannot create directory 'keys': File exists":                                                                                nil,
 		"error: could not write config file .git/config: Device or resource busy":                                                           {`write /workspace/.git/config by git: git = "full"?`},
+		"cat: key: No such file or directory":                                                                                               {"read /workspace/keys/id by deny_paths?"},
 		"error: keys/id: can only add regular files, symbolic links or git-directories":                                                     {"read /workspace/keys/id by deny_paths?"},
 		"error: key does not contain a section: nosuch":                                                                                     nil,
 		"cat: .vscode: Permission denied":                                                                                                   nil,

@@ -29,7 +29,7 @@ func (f *Failure) absolute(dir, word string) string {
 // unseenPath is about a path that a command did not find.
 func (f *Failure) unseenPath(p string) Denial {
 	entry, host := shared.Cover(f.Spec.Table, p)
-	if entry != nil && entry.Access == shared.Hidden && entry.Why != view.OriginAbove {
+	if hides(entry) {
 		return f.hidden(p, entry)
 	}
 	inside := view.Shows(f.Spec, p)
@@ -61,7 +61,15 @@ func (f *Failure) unseenPath(p string) Denial {
 	if len(way.Links) == 0 || way.Err != nil || way.Kind == view.Absent || view.Shows(f.Spec, way.End) != "" && !view.OmittedSetting(f.Spec, way.End) {
 		return Denial{}
 	}
+	if entry, _ := shared.Cover(f.Spec.Table, way.End); hides(entry) {
+		return f.hidden(way.End, entry)
+	}
 	return f.notShown(way.End, way)
+}
+
+// hides reports whether an entry, which may be nil, hides its path because somebody said so.
+func hides(e *shared.Entry) bool {
+	return e != nil && e.Access == shared.Hidden && e.Why != view.OriginAbove
 }
 
 func (f *Failure) notShown(p string, way view.Way) Denial {
@@ -227,7 +235,7 @@ func (f *Failure) copied(line string, copies []string) Denial {
 	for _, p := range copies {
 		for i := range f.Spec.Table {
 			e := &f.Spec.Table[i]
-			if e.Access == shared.Hidden && e.Why != view.OriginAbove && path.Base(e.Path) == path.Base(p) {
+			if hides(e) && path.Base(e.Path) == path.Base(p) {
 				d := f.hidden(e.Path, e)
 				d.Reason += ": a device node is in its place, which cannot be copied"
 				return d
