@@ -21,7 +21,7 @@ EXAMPLES := examples/engine-firejail
 # versions for what is built here.
 TOOL    = $(shell cd tools && GOWORK=off $(GO) tool -n $(1))
 
-.PHONY: help run build test test-all probes unit race-engines user-unit programs check cross vet typecheck staticcheck fmt-check tidy tidy-check generate generate-check lines man bench vm fuzz deps dist clean
+.PHONY: help run build test test-all probes unit race-engines user-unit programs check cross vet typecheck staticcheck fmt-check tidy tidy-check generate generate-check lines bench vm fuzz deps dist clean
 
 help: ## what there is to make
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 18
@@ -152,9 +152,6 @@ generate-check:
 
 lines: ## lines of Go code without tests, generated code, comments and blank lines
 	@cd tools && GOWORK=off $(GO) run ./lines ..
-
-man: ## the manual page, from the help texts
-	$(GO) run ./docs/man cmd/sbxhost/help docs/man/sbxhost.1
 
 bench: build ## what a command costs, next to a plain line of bubblewrap
 	$(GO) run ./test/bench -bin $(BIN)

@@ -130,7 +130,6 @@ var rules = []rule{
 	{packages: "integrations/nomad/internal/driver", ours: []string{"config", "internal/source", "host", "internal/hostpath", "internal/inforce", "plugins/*", "shared", "internal/proc"}},
 	{packages: "integrations/nomad/nomad-driver-sbxhost", ours: []string{"host", "integrations/nomad/internal/driver"}, others: []string{}},
 	{packages: "test", ours: []string{}},
-	{packages: "docs/man", others: []string{}},
 	{packages: "docs/examples/sbxhost-engine-*", ours: []string{"shared", "shared/cmdengine", "shared/seccomp"}, others: []string{}},
 	{packages: "docs/examples/*", ours: []string{"config", "host", "shared", "shared/cmdengine", "plugins/native"}},
 	{packages: "test/bench/floor/*", ours: []string{"test/bench/floor/*"}},
