@@ -13,7 +13,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -85,7 +84,11 @@ func messages(from io.Reader, stderr io.Writer) io.ReadCloser {
 		lines := bufio.NewScanner(from)
 		lines.Buffer(nil, mcp.DefaultMaxLineLength)
 		for lines.Scan() {
-			if err := readable(bytes.TrimSpace(lines.Bytes())); err != nil {
+			_, err := jsonrpc.DecodeMessage(lines.Bytes())
+			if bytes.HasPrefix(bytes.TrimSpace(lines.Bytes()), []byte("[")) {
+				err = errors.New("a list: since 2025-06-18, the protocol has one message a line")
+			}
+			if err != nil {
 				fmt.Fprintf(stderr, "sbxhost-mcp: a line of standard input is no message and was left out: %v\n", err)
 			} else if _, err := fmt.Fprintf(write, "%s\n", lines.Bytes()); err != nil {
 				return
@@ -94,22 +97,6 @@ func messages(from io.Reader, stderr io.Writer) io.ReadCloser {
 		write.CloseWithError(lines.Err()) // nil: the end
 	}()
 	return read
-}
-
-// readable says why a line is neither a message nor, as older clients send them, a list of some.
-func readable(line []byte) (err error) {
-	list := []json.RawMessage{line}
-	if bytes.HasPrefix(line, []byte("[")) {
-		if err = json.Unmarshal(line, &list); err == nil && len(list) == 0 {
-			err = errors.New("an empty list")
-		}
-	}
-	for _, message := range list {
-		if err == nil {
-			_, err = jsonrpc.DecodeMessage(message)
-		}
-	}
-	return err
 }
 
 // explainFailure says why the server does not start. An agent's program shows this to its user.

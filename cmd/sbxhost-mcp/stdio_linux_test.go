@@ -83,7 +83,8 @@ func TestEndOfInput(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, plain)
 	cmd := exec.Command(program(t), "-config", b.config)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = b.work, b.caller.Environ, io.Discard, os.Stderr
+	var stderr bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = b.work, b.caller.Environ, io.Discard, &stderr
 	stdin, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -101,14 +102,14 @@ func TestEndOfInput(t *testing.T) {
 	}
 	fmt.Fprintln(stdin, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
 	fmt.Fprintln(stdin, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	fmt.Fprint(stdin, "{no message\n\n[]\n[1]\n{}\n") // each would end the server
+	fmt.Fprint(stdin, "{no message\n\nnull\n[]\n[1]\n{}\n"+` [{"jsonrpc":"2.0","id":3,"method":"ping"}]`+"\n") // each would end the server
 	fmt.Fprintf(stdin, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run","arguments":{"command":["sleep","%s"]}}}`+"\n", word)
 	await(t, runs)
 	stdin.Close()
 	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 	defer late.Stop()
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("the program: %v", err)
+	if err := cmd.Wait(); err != nil || strings.Count(stderr.String(), "one message a line") != 3 {
+		t.Errorf("the program: %v, %s", err, &stderr)
 	}
 	await(t, func() bool { return !runs() })
 }
