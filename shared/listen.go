@@ -5,14 +5,12 @@ package shared
 import (
 	"context"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/hashicorp/go-plugin"
@@ -20,8 +18,8 @@ import (
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 )
 
 // A listening server is an engine's side of go-plugin's protocol. Except for the engine's service,
@@ -50,9 +48,9 @@ func (s *server) listen(dir, token string) (*listening, error) {
 	}
 	l := &listening{}
 	services := &plugin.GRPCServer{
-		Plugins: plugin.PluginSet{wire.PluginName: &servedPlugin{server: s}},
-		Server: func(opts []grpc.ServerOption) *grpc.Server {
-			l.Server = grpc.NewServer(slices.Concat(opts, serverOptions(token))...)
+		Server: func([]grpc.ServerOption) *grpc.Server { // it has options only for TLS
+			l.Server = grpc.NewServer(serverOptions(token)...)
+			pb.RegisterEngineServer(l.Server, s)
 			return l.Server
 		},
 		Stdout: silent{},
@@ -75,34 +73,8 @@ func (s *server) listen(dir, token string) (*listening, error) {
 // announce prints the one line that the host waits for.
 func (l *listening) announce(stdout io.Writer) error {
 	_, err := fmt.Fprintf(stdout, "%d|%d|unix|%s|%s|\n",
-		plugin.CoreProtocolVersion, wire.Handshake.ProtocolVersion, l.address(), plugin.ProtocolGRPC)
+		plugin.CoreProtocolVersion, wire.Handshake.ProtocolVersion, l.listener.Addr(), plugin.ProtocolGRPC)
 	return err
-}
-
-func (l *listening) address() string { return l.listener.Addr().String() }
-
-// serve serves until the host stops it, and removes the socket.
-func (l *listening) serve() error {
-	err := l.Serve(l.listener)
-	if errors.Is(err, grpc.ErrServerStopped) {
-		return nil
-	}
-	return err
-}
-
-// servedPlugin is an engine as go-plugin sees it.
-type servedPlugin struct {
-	plugin.NetRPCUnsupportedPlugin
-	server *server
-}
-
-func (p *servedPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
-	pb.RegisterEngineServer(s, p.server)
-	return nil
-}
-
-func (p *servedPlugin) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
-	return nil, errors.New("this is the engine's side")
 }
 
 // silent is an empty output of the engine for go-plugin to forward. It never ends: at its end
@@ -113,29 +85,12 @@ func (silent) Read([]byte) (int, error) { select {} }
 
 // serverOptions make a server refuse calls without the token, if there is one.
 func serverOptions(token string) []grpc.ServerOption {
-	options := []grpc.ServerOption{grpc.MaxRecvMsgSize(wire.MaxMessage), grpc.MaxSendMsgSize(wire.MaxMessage)}
-	if token == "" {
-		return options
-	}
-	check := func(ctx context.Context) error {
-		given := metadata.ValueFromIncomingContext(ctx, wire.TokenKey)
-		if len(given) == 1 && subtle.ConstantTimeCompare([]byte(given[0]), []byte(token)) == 1 {
-			return nil
+	check := func(ctx context.Context, call *tap.Info) (context.Context, error) { // before a message is read
+		given := call.Header.Get(wire.TokenKey)
+		if token == "" || len(given) == 1 && subtle.ConstantTimeCompare([]byte(given[0]), []byte(token)) == 1 {
+			return ctx, nil
 		}
-		return status.Error(codes.Unauthenticated, "this engine serves only the host that started it")
+		return ctx, status.Error(codes.Unauthenticated, "this engine serves only the host that started it")
 	}
-	return append(options,
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-			if err := check(ctx); err != nil {
-				return nil, err
-			}
-			return next(ctx, req)
-		}),
-		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-			if err := check(stream.Context()); err != nil {
-				return err
-			}
-			return next(srv, stream)
-		}),
-	)
+	return []grpc.ServerOption{grpc.MaxRecvMsgSize(wire.MaxMessage), grpc.MaxSendMsgSize(wire.MaxMessage), grpc.InTapHandle(check)}
 }

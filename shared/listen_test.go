@@ -39,16 +39,17 @@ func TestListen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	address := l.listener.Addr().String()
 	var line bytes.Buffer
 	if err := l.announce(&line); err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("1|%d|unix|%s|grpc|\n", wire.Handshake.ProtocolVersion, l.address()); line.String() != want || !strings.HasPrefix(l.address(), dir+"/plugin") {
+	if want := fmt.Sprintf("1|%d|unix|%s|grpc|\n", wire.Handshake.ProtocolVersion, address); line.String() != want || !strings.HasPrefix(address, dir+"/plugin") {
 		t.Errorf("got %q, want %q below %s", line.String(), want, dir)
 	}
 	ended := make(chan error)
-	go func() { ended <- l.serve() }()
-	conn, err := grpc.NewClient("unix:"+l.address(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	go func() { ended <- l.Serve(l.listener) }()
+	conn, err := grpc.NewClient("unix:"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

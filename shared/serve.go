@@ -137,7 +137,7 @@ func serve(engine Engine, log hclog.Logger) error {
 		early.Go(func() { p.StartEarly(ctx) })
 		runtime.Gosched() // StartEarly forks while the host connects, and has begun before the first call
 	}
-	if err := l.serve(); err != nil {
+	if err := l.Serve(l.listener); err != nil {
 		log.Error("the connection to the host broke", "error", err)
 	}
 	end()

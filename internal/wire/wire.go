@@ -3,9 +3,6 @@
 // engines in other languages. Package shared has the engine's side, and package dial the host's.
 package wire
 
-// PluginName is go-plugin's name for an engine.
-const PluginName = "engine"
-
 // Handshake is how host and engine recognize each other: a [plugin.HandshakeConfig], without the
 // go-plugin code that programs without an engine do not need. The cookie is no secret: it
 // distinguishes a host from a person who starts an engine by hand. It must not change.
