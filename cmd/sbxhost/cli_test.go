@@ -181,7 +181,7 @@ func TestExplainPath(t *testing.T) {
 func TestExplainNamesRules(t *testing.T) {
 	t.Parallel()
 	config := "sandbox \"fast\" {\n  engine = \"bwrap\"\n  network = [\n"
-	for i := range explain.MaxRules + 5 {
+	for i := range 15 {
 		config += fmt.Sprintf("    \"n%d.example:22\",\n", i)
 	}
 	config += "  ]\n}\n"
@@ -190,9 +190,9 @@ func TestExplainNamesRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	for flags, wants := range map[string][]string{
-		"":                             {"only the names of 15 rules", "network[0] n0.example:22 sandbox.hcl:4", "network[9] n9.example:22 sandbox.hcl:13", "network and 5 more, which -v shows file"},
-		"-v":                           {"network[10] n10.example:22 sandbox.hcl:14", "network[14] n14.example:22 sandbox.hcl:18"},
-		"-network=a.example,b.example": {"network only a.example, b.example", "network[0] a.example -network", "network[1] b.example -network"},
+		"":                             {"only the names of 15 rules", "network[0] sandbox.hcl:4 n0.example:22", "network[14] sandbox.hcl:18 n14.example:22"},
+		"-v":                           {"network[14] sandbox.hcl:18 n14.example:22"},
+		"-network=a.example,b.example": {"network only a.example, b.example", "network[0] -network a.example", "network[1] -network b.example"},
 	} {
 		a, out, errs, path := testApp(t, &fakeEngine{features: append(info.Features, shared.FeatureNetworkNames)}, config)
 		if status := runLine(a, append([]string{"explain", "-config", path}, strings.Fields(flags)...)); status != 0 {
@@ -204,7 +204,7 @@ func TestExplainNamesRules(t *testing.T) {
 				t.Errorf("%s: it lacks %q:\n%s", flags, want, text)
 			}
 		}
-		if _, short, _ := strings.Cut(text, "Not the default:"); flags == "" && (strings.Contains(short, "n10.example") || strings.Contains(short, "network [")) {
+		if _, short, _ := strings.Cut(text, "Not the default:"); flags == "" && strings.Contains(short, "network [") {
 			t.Errorf("in short:\n%s", short)
 		}
 	}

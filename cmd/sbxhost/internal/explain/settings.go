@@ -65,7 +65,7 @@ func settingRows(list []settingJSON) [][]string {
 		if s.Line > 0 {
 			from = fmt.Sprintf("%s:%d", cli.Quote(filepath.Base(s.File)), s.Line)
 		}
-		rows = append(rows, []string{s.Attribute, cli.Printable(s.Value), from})
+		rows = append(rows, []string{s.Attribute, from, cli.Printable(s.Value)})
 	}
 	return rows
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/internal/view"
@@ -14,46 +13,31 @@ import (
 )
 
 // text formats an explanation for people: important notes, values that differ from the default, and
-// an outline of the rest, or all of the rest.
+// an outline of the files, or each file, each value and what the engine does.
 func (e *Explained) text(all bool) string {
 	var b strings.Builder
-	notes, settings := slices.Clone(e.Notes), slices.DeleteFunc(slices.Clone(e.Settings), func(s settingJSON) bool {
-		// The rules of a list follow it, each with its line.
-		return !s.Differs || s.Attribute == "default_sandbox" || s.Attribute == "network" && len(e.Names) > 0
-	})
+	notes := slices.Clone(e.Notes)
 	for _, path := range e.Sensitive {
 		notes = append(notes, cli.Quote(path)+" looks as if it held secrets, and is within reach")
-	}
-	if !all {
-		if more := len(notes) - maxNotes; more > 0 {
-			notes = append(notes[:maxNotes], fmt.Sprintf("and %d more, which -v shows", more))
-		}
-		last := func(s settingJSON) bool { return s.Attribute == fmt.Sprintf("network[%d]", MaxRules) }
-		if i, more := slices.IndexFunc(settings, last), len(e.Names)-MaxRules; i >= 0 {
-			text := fmt.Sprintf("and %d more, which -v shows", more)
-			settings = slices.Replace(settings, i, i+more, settingJSON{Attribute: "network", Value: text, Origin: settings[i].Origin})
-		}
-		for i := range settings {
-			if value := []rune(settings[i].Value); len(value) > maxValue {
-				settings[i].Value = string(value[:maxValue]) + "..."
-			}
-		}
 	}
 	if len(notes) > 0 {
 		b.WriteString("Notes:\n" + cli.List("  ", notes) + "\n")
 	}
-	b.WriteString(cli.Table("", e.summary(all)))
+	b.WriteString(cli.Table("", e.summary()))
 	section := func(title string, rows [][]string) {
 		if len(rows) > 0 {
 			b.WriteString("\n" + title + "\n" + cli.Table("  ", rows))
 		}
 	}
-	section("Not the default:", settingRows(settings))
 	files := "Files, over what filesystem " + strconv.Quote(e.Filesystem) + " shows:"
 	if !all {
+		section("Not the default:", settingRows(slices.DeleteFunc(slices.Clone(e.Settings), func(s settingJSON) bool {
+			// The rules of a list follow it, each with its line.
+			return !s.Differs || s.Attribute == "default_sandbox" || s.Attribute == "network" && len(e.Names) > 0
+		})))
 		section(files, e.filesInShort())
-		section("Environment, by origin:", e.envInShort())
-		b.WriteString("\nEach path, variable, setting and system call: sbxhost explain -v\n")
+		section("Environment, by origin:", e.environment())
+		b.WriteString("\nEach path, setting and system call: sbxhost explain -v\n")
 		return b.String()
 	}
 	var rows [][]string
@@ -62,11 +46,7 @@ func (e *Explained) text(all bool) string {
 		rows = append(rows, []string{entry.Access.String(), placeOf(&entry), missingEffect(&entry, at(&entry)), cli.Printable(entry.Why)})
 	}
 	section(files, rows)
-	rows = nil
-	for _, v := range e.Env {
-		rows = append(rows, []string{cli.Quote(v.Name), cli.Printable(v.Origin)})
-	}
-	section("Environment, names and origin:", rows)
+	section("Environment, by origin:", e.environment())
 	section("Settings, and where they came from:", settingRows(e.Settings))
 	if len(e.Launcher) > 0 {
 		fmt.Fprintf(&b, "\nLauncher:\n  %s\n", cli.QuoteAll(e.Launcher))
@@ -79,9 +59,6 @@ func (e *Explained) text(all bool) string {
 	}
 	return b.String()
 }
-
-// The short form shows this many notes, network rules, and characters of a value.
-const maxNotes, MaxRules, maxValue = 8, 10, 60
 
 // filesInShort returns one row for all entries with the same access and origin.
 func (e *Explained) filesInShort() (rows [][]string) {
@@ -108,8 +85,8 @@ func (e *Explained) filesInShort() (rows [][]string) {
 	return rows
 }
 
-// envInShort returns one row for each origin of variables.
-func (e *Explained) envInShort() (rows [][]string) {
+// environment returns one row for each origin of variables.
+func (e *Explained) environment() (rows [][]string) {
 	names := map[string][]string{}
 	for _, v := range e.Env {
 		names[v.Origin] = append(names[v.Origin], cli.Quote(v.Name))
@@ -129,7 +106,7 @@ func placeOf(e *shared.Entry) string {
 }
 
 // summary describes the command as a whole.
-func (e *Explained) summary(all bool) [][]string {
+func (e *Explained) summary() [][]string {
 	config := "built in"
 	if e.Config != "" {
 		config = cli.Quote(e.Config) + " (" + e.Origin + ")"
@@ -159,7 +136,6 @@ func (e *Explained) summary(all bool) [][]string {
 	add(e.Script, "command", strings.TrimRight("a script "+cli.QuoteAll(e.Command), " "))
 	add(!e.Script && e.Command != nil, "command", cli.QuoteAll(e.Command))
 	add(e.TTY, "terminal", "of its own")
-	add(all && e.TimeoutMS > 0, "timeout", fmt.Sprintf("%v, then %v of grace", milliseconds(e.TimeoutMS), milliseconds(e.GraceMS)))
 	return rows
 }
 
@@ -203,5 +179,3 @@ func (e *Explained) decision() string {
 	}
 	return text + ", by rule " + e.Rule
 }
-
-func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
