@@ -14,8 +14,8 @@ type Engine interface {
 	Probe(ctx context.Context) (Probe, error)
 
 	// Open validates a policy and allocates what it needs. It reports all failures that do not
-	// depend on a command, and names the attribute (see [Error]). Errors: ErrInvalidSpec,
-	// ErrUnsupported, ErrUnavailable, ErrUnusable.
+	// depend on a command, and names the attribute (see [Error]). The sandbox keeps the lists of the
+	// Spec: do not change them. Errors: ErrInvalidSpec, ErrUnsupported, ErrUnavailable, ErrUnusable.
 	Open(ctx context.Context, spec Spec) (Sandbox, error)
 }
 

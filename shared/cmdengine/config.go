@@ -21,7 +21,8 @@ type Config struct {
 	Probe func(ctx context.Context) (shared.Probe, error)
 
 	// Open checks a Spec whose form and features are already checked. It may normalise the Spec,
-	// which is a copy. Nil accepts all. Without Info.Options, Spec.Options is empty.
+	// which is a copy with a Table of its own; other lists it replaces. Nil accepts all. Without
+	// Info.Options, Spec.Options is empty.
 	Open func(ctx context.Context, spec *shared.Spec) error
 
 	// Attach makes, after Open, what the engine keeps for one sandbox. Nil keeps nothing. The Spec

@@ -44,8 +44,8 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 	if err := admit(&e.config.Info, &spec); err != nil {
 		return nil, err
 	}
-	spec = clone(spec)
 	if e.config.Open != nil {
+		spec.Table = slices.Clone(spec.Table)
 		if err := e.config.Open(ctx, &spec); err != nil {
 			return nil, err
 		}
@@ -74,24 +74,4 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 		s.makeSpare()
 	}
 	return s, nil
-}
-
-// clone protects the caller's Spec from an Open that normalises.
-func clone(spec shared.Spec) shared.Spec {
-	spec.Table = slices.Clone(spec.Table)
-	spec.Options = slices.Clone(spec.Options)
-	spec.Devices = slices.Clone(spec.Devices)
-	n := &spec.Network
-	n.Names, n.HostPorts, n.Publish = slices.Clone(n.Names), slices.Clone(n.HostPorts), slices.Clone(n.Publish)
-	n.Inject.Credentials = slices.Clone(n.Inject.Credentials)
-	for i := range n.Inject.Credentials {
-		c := &n.Inject.Credentials[i]
-		c.Hosts = slices.Clone(c.Hosts)
-	}
-	if spec.User != nil {
-		u := *spec.User
-		u.Groups = slices.Clone(u.Groups)
-		spec.User = &u
-	}
-	return spec
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -35,9 +36,10 @@ type persistentSession struct {
 // wholly is the part of a Spec that applies to all of a session, without what each sandbox has for
 // itself. If a gate accepts new values of credentials, the values may differ too.
 func wholly(s *shared.Spec, renews bool) shared.Spec {
-	w := clone(*s)
+	w := *s
 	w.Sandbox, w.Table, w.BestEffort, w.Home, w.Prepare = "", nil, false, "", false
 	if renews {
+		w.Network.Inject.Credentials = slices.Clone(s.Network.Inject.Credentials)
 		for i := range w.Network.Inject.Credentials {
 			w.Network.Inject.Credentials[i].Value = ""
 		}
