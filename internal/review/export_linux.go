@@ -25,15 +25,10 @@ const maxExported = 16 << 20
 // would read too.
 const maxExportedInAll = 256 << 20
 
-// maxLines bounds the lines of both sides of a file. maxCost bounds the sum, over all files, of lines to
-// the power of 1.5, which is how git's time grows: some ten seconds in all. A command can make a file in
-// which every second byte ends a line, and git needs minutes and a GiB for 16 MiB of these.
-const (
-	maxLines = 400_000
-	maxCost  = 3e9
-)
-
-var errManyLines = errors.New("too many lines to be compared")
+// maxCost bounds the sum, over all files, of the lines of both sides to the power of 1.5, which is how
+// git's time grows: two million lines, in a minute, if one file has them all. A command can make a file
+// in which every second byte ends a line, and git needs minutes and a GiB for 16 MiB of these.
+const maxCost = 3e9
 
 // diffPrefix begins the names of directories for diffs.
 const diffPrefix = "diff-"
@@ -46,10 +41,10 @@ const maxShownPath = 4000
 // files, and b the review's. A symlink of one layer can have the path that shows a file of another
 // one, so it never mixes layers.
 //
-// done removes the directories. left are the changes that are not in them: large files, files with
-// many lines, those beyond maxExportedInAll or maxCost, git's objects and indexes, which nobody reads, files of other kinds than
-// regular files and symlinks, empty directories, files that have just changed, and paths that are
-// too long. left also has changes of attributes, or of permissions, that git does not show.
+// done removes the directories. left are the changes that are not in them: large files, those beyond
+// maxExportedInAll or maxCost, git's objects and indexes, which nobody reads, files of other kinds
+// than regular files and symlinks, empty directories, files that have just changed, and paths that
+// are too long. left also has changes of attributes, or of permissions, that git does not show.
 func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []string, left []Change, done func(), err error) {
 	top, err := os.MkdirTemp(r.dir, diffPrefix)
 	if err != nil {
@@ -126,10 +121,9 @@ func (r *Review) export(to *tree, at string, c *Change, cost *float64) error {
 	if c.Op == Modified && c.Old.Kind == File && c.New.Kind == File {
 		before, err := p.lower.lines(c.Path)
 		after, newErr := p.upper.lines(c.Path)
-		n := before + after
-		more := float64(n) * math.Sqrt(float64(n))
-		if err = errors.Join(err, newErr); err == nil && (n > maxLines || *cost+more > maxCost) {
-			err = errManyLines
+		more := math.Pow(float64(before+after), 1.5)
+		if err = errors.Join(err, newErr); err == nil && *cost+more > maxCost {
+			err = errors.New("too many lines to be compared")
 		}
 		if err != nil {
 			return err
@@ -155,16 +149,8 @@ func (t *tree) lines(p string) (n int, err error) {
 		return 0, err
 	}
 	defer f.Close()
-	buf := make([]byte, 64<<10)
-	for from := io.LimitReader(f, maxExported); err == nil; {
-		var size int
-		size, err = from.Read(buf)
-		n += bytes.Count(buf[:size], []byte("\n"))
-	}
-	if err == io.EOF {
-		err = nil
-	}
-	return n, err
+	text, err := io.ReadAll(io.LimitReader(f, maxExported))
+	return bytes.Count(text, []byte("\n")), err
 }
 
 // copy copies a file or a symlink of a tree to to.

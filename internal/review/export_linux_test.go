@@ -127,8 +127,9 @@ func TestExportOfKinds(t *testing.T) {
 func TestExportOfManyLines(t *testing.T) {
 	t.Parallel()
 	ends := func(n int) string { return strings.Repeat("\n", n) }
-	w := newWorkspace(t, "few 1", "gone "+ends(maxLines+1), "many "+ends(maxLines/2), "mode "+ends(maxLines))
-	for _, line := range []string{"few 2", "gone -", "many " + ends(maxLines/2+1), "mode " + ends(maxLines), "new " + ends(maxLines+1)} {
+	most := int(math.Pow(maxCost, 1/1.5))
+	w := newWorkspace(t, "few 1", "gone "+ends(most+1), "many "+ends(most/2), "mode "+ends(most))
+	for _, line := range []string{"few 2", "gone -", "many " + ends(most/2+2), "mode " + ends(most), "new " + ends(most+1)} {
 		w.write(w.upper, line)
 	}
 	w.check(os.Chmod(filepath.Join(w.upper, "mode"), 0o755))
@@ -139,8 +140,8 @@ func TestExportOfManyLines(t *testing.T) {
 	}
 
 	w = newWorkspace(t)
-	const each = maxLines / 2
-	n := int(maxCost/(2*each*math.Sqrt(2*each))) + 2
+	const each = 200_000
+	n := int(maxCost/math.Pow(2*each, 1.5)) + 2
 	for i := range n {
 		w.write(w.root, fmt.Sprintf("f%02d %s", i, ends(each)))
 		w.write(w.upper, fmt.Sprintf("f%02d %sx", i, ends(each)))
