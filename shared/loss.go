@@ -106,9 +106,10 @@ type losses struct {
 	list []Loss
 }
 
+// add adds a loss once, unless the engine has the feature.
 func (l *losses) add(f Feature, attribute, what, hint string, accepted bool) {
-	if !l.have.Has(f) {
-		l.list = append(l.list, Loss{f, attribute, what, hint, accepted})
+	if loss := (Loss{f, attribute, what, hint, accepted}); !l.have.Has(f) && !slices.Contains(l.list, loss) {
+		l.list = append(l.list, loss)
 	}
 }
 
@@ -156,16 +157,16 @@ func (l *losses) ofFilesystem(s *Spec) {
 
 func (l *losses) ofTable(s *Spec) {
 	covers := Covers(s.Table)
-	var hidden, nested []count
+	const hint = "leave it out, use another engine, or write " + orLess
 	for i, e := range s.Table {
 		e.Why = cmp.Or(e.Why, fmt.Sprintf("table[%d]", i))
 		switch {
 		case s.Unconfined && (e.Access == Hidden || e.Access == ReadOnly): // Unconfined means that it holds neither
-		case e.Access == Hidden && !l.have.Has(FeatureHidden):
-			hidden = counted(hidden, e.Why)
+		case e.Access == Hidden:
+			l.add(FeatureHidden, origin(e.Why), origin(e.Why), hint, s.BestEffort)
 		case e.Access == ReadOnly && e.Path != "/":
 			if in, _ := covers(path.Dir(e.Path)); in != nil && (in.Access == ReadWrite || in.Access == Overlay) {
-				nested = counted(nested, e.Why)
+				l.add(FeatureNested, origin(e.Why), origin(e.Why), hint, s.BestEffort)
 			}
 		case e.Access == Private:
 			l.add(FeatureTmpfs, e.Why, fmt.Sprintf("fresh memory at %q", e.Path), leaveOut, false)
@@ -177,13 +178,6 @@ func (l *losses) ofTable(s *Spec) {
 		if e.Access.Shows() && e.Source != e.Path {
 			l.add(FeatureRemap, e.Why, fmt.Sprintf("%q as %q", e.Source, e.Path), "use the host's path inside, or another engine", false)
 		}
-	}
-	const hint = "leave it out, use another engine, or write " + orLess
-	for _, c := range hidden {
-		l.add(FeatureHidden, c.why, c.String(), hint, s.BestEffort)
-	}
-	for _, c := range nested {
-		l.add(FeatureNested, c.why, c.String(), hint, s.BestEffort)
 	}
 }
 
@@ -212,31 +206,14 @@ func (l *losses) ofLimits(limits *Limits) {
 	}
 }
 
-// A count is the number of entries with one reason.
-type count struct {
-	why string
-	n   int
-}
-
-func (c *count) String() string {
-	if c.n == 1 {
-		return c.why
-	}
-	return fmt.Sprintf("%s (%d paths)", c.why, c.n)
-}
-
-// counted counts one more path for a reason. All paths that are protected by default have one
-// reason, and so have all paths that git obeys.
-func counted(list []count, why string) []count {
+// origin is what an entry's Why has in common with others, each of which is the same loss: all paths
+// that are protected by default, and all that git obeys.
+func origin(why string) string {
 	if !strings.Contains(why, `"`) {
 		why, _, _ = strings.Cut(why, ", ")
 	}
 	if strings.HasPrefix(why, ofGit+" ") {
 		why = ofGit
 	}
-	if i := slices.IndexFunc(list, func(c count) bool { return c.why == why }); i >= 0 {
-		list[i].n++
-		return list
-	}
-	return append(list, count{why, 1})
+	return why
 }
