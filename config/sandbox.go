@@ -64,11 +64,7 @@ func (d *decoder) engine(it item) string {
 	if it.hidden {
 		detail = "The value is not the name of an engine."
 	}
-	near := nearest(s, known)
-	if slices.Contains(known, "bwrap") {
-		near = nearest(s, append(known, "bubblewrap"))
-	}
-	if near != "" && !it.hidden {
+	if near := nearest(s, append(known, "bubblewrap")); near != "" && !it.hidden {
 		detail += fmt.Sprintf(" Did you mean %q?", near)
 	} else {
 		detail += fmt.Sprintf(" There are %s.", list(quoted(known), "and"))
@@ -146,12 +142,7 @@ func (d *decoder) bind(it item) (host.Bind, bool) {
 }
 
 func (d *decoder) passthrough(it item) []string {
-	items, ok := d.elements(it)
-	if !ok {
-		return nil
-	}
-	patterns := make([]string, 0, len(items))
-	for _, e := range items {
+	return d.good(it, func(e item) (string, bool) {
 		s, ok := d.text(e)
 		switch {
 		case !ok:
@@ -161,17 +152,12 @@ func (d *decoder) passthrough(it item) []string {
 			d.invalid(e, "%s makes programs run code that its value names, so it is never passed on; to set it for the command, give it by name in env", e.show(s))
 		default:
 			if strings.Trim(s, "*") == "" {
-				what := "a * by itself"
-				if e.hidden {
-					what = "the value"
-				}
-				d.warn(e.at, "Every variable is passed on",
-					e.name+": "+what+" passes every variable on, secrets too. Name the variables that commands need.")
+				d.warn(e.at, "Every variable is passed on", e.name+" passes every variable on, secrets too. Name the variables that commands need.")
 			}
-			patterns = append(patterns, s)
+			return s, true
 		}
-	}
-	return patterns
+		return "", false
+	})
 }
 
 func (d *decoder) credentials(it item) []string {
