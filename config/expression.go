@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -34,7 +33,7 @@ func InputFor(lookupEnv func(string) (string, bool), dir string) EvalInput {
 		in.Home = home
 	}
 	in.Root = func() (string, error) {
-		top, inGit, err := gitTop(dir, os.Stat)
+		top, inGit, err := gitTop(dir)
 		if err != nil || inGit {
 			return top, err
 		}

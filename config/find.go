@@ -43,11 +43,10 @@ func (o Origin) String() string {
 
 // LookupOptions are the inputs of Find.
 type LookupOptions struct {
-	Explicit        string                            // the value of -config; may be empty
-	Dir             string                            // the current directory, absolute
-	Getenv          func(string) string               // reads the user's environment; nil means an empty one
-	stat            func(string) (fs.FileInfo, error) // nil: os.Stat
-	OnForeignConfig func(path string)                 // called with another tool's config.hcl; may be nil
+	Explicit        string              // the value of -config; may be empty
+	Dir             string              // the current directory, absolute
+	Getenv          func(string) string // reads the user's environment; nil means an empty one
+	OnForeignConfig func(path string)   // called with another tool's config.hcl; may be nil
 }
 
 // Find returns the file in force. It is the first of:
@@ -67,9 +66,6 @@ func Find(opts LookupOptions) (string, Origin, error) {
 	if opts.Getenv == nil {
 		opts.Getenv = func(string) string { return "" }
 	}
-	if opts.stat == nil {
-		opts.stat = os.Stat
-	}
 	if opts.Dir == "" {
 		return "", OriginWorkspace, errors.New("the current directory is not known")
 	}
@@ -81,7 +77,7 @@ func Find(opts LookupOptions) (string, Origin, error) {
 		return namedFile(opts, path, OriginEnvironment)
 	}
 
-	top, inGit, err := gitTop(opts.Dir, opts.stat)
+	top, inGit, err := gitTop(opts.Dir)
 	if err != nil {
 		return "", OriginWorkspace, err
 	}
@@ -98,7 +94,7 @@ func Find(opts LookupOptions) (string, Origin, error) {
 		if path == user {
 			origin = OriginUser
 		}
-		if found, err := isFile(path, opts.stat); err != nil {
+		if found, err := isFile(path); err != nil {
 			return "", origin, err
 		} else if found && origin == OriginWorkspace && filepath.Base(path) == FileName && isForeign(path) {
 			if opts.OnForeignConfig != nil {
@@ -147,7 +143,7 @@ func namedFile(opts LookupOptions, path string, origin Origin) (string, Origin, 
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(opts.Dir, path)
 	}
-	if _, err := opts.stat(path); err != nil {
+	if _, err := os.Stat(path); err != nil {
 		return "", origin, fmt.Errorf("configuration named by %v: %w", origin, err)
 	}
 	return filepath.Clean(path), origin, nil
@@ -157,21 +153,18 @@ func namedFile(opts LookupOptions, path string, origin Origin) (string, Origin, 
 // ignores because that repository lies in another one, the nearest first, and that top level. A
 // command can make any directory a repository, so that configurations above it are not in force
 // there.
-func PassedBy(opts LookupOptions) (files []string, top string, err error) {
-	if opts.stat == nil {
-		opts.stat = os.Stat
-	}
-	inner, inGit, err := gitTop(opts.Dir, opts.stat)
+func PassedBy(dir string) (files []string, top string, err error) {
+	inner, inGit, err := gitTop(dir)
 	if err != nil || !inGit {
 		return nil, "", err
 	}
 	for top = inner; inner != filepath.Dir(inner); {
-		outer, inGit, err := gitTop(filepath.Dir(inner), opts.stat)
+		outer, inGit, err := gitTop(filepath.Dir(inner))
 		if err != nil || !inGit {
 			return files, top, err
 		}
 		for _, path := range filesUpTo(filepath.Dir(inner), outer) {
-			if found, err := isFile(path, opts.stat); err != nil {
+			if found, err := isFile(path); err != nil {
 				return nil, "", err
 			} else if found {
 				files = append(files, path)
@@ -196,9 +189,9 @@ func userFile(getenv func(string) string) string {
 
 // gitTop is the nearest directory from dir upwards with a .git, which is a directory, or a file in
 // worktrees and submodules.
-func gitTop(dir string, stat func(string) (fs.FileInfo, error)) (string, bool, error) {
+func gitTop(dir string) (string, bool, error) {
 	for dir = filepath.Clean(dir); ; dir = filepath.Dir(dir) {
-		_, err := stat(filepath.Join(dir, ".git"))
+		_, err := os.Stat(filepath.Join(dir, ".git"))
 		if err == nil {
 			return dir, true, nil
 		}
@@ -211,8 +204,8 @@ func gitTop(dir string, stat func(string) (fs.FileInfo, error)) (string, bool, e
 	}
 }
 
-func isFile(path string, stat func(string) (fs.FileInfo, error)) (bool, error) {
-	info, err := stat(path)
+func isFile(path string) (bool, error) {
+	info, err := os.Stat(path)
 	switch {
 	case err == nil:
 		return !info.IsDir(), nil

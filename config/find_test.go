@@ -7,40 +7,43 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sbxhost/sbxhost/internal/source"
 )
 
-// fakeStat knows the paths given, as files, or as directories when they end in
-// a slash; a path with "!" before it fails with another error.
-func fakeStat(paths ...string) func(string) (fs.FileInfo, error) {
-	return func(path string) (fs.FileInfo, error) {
-		for _, p := range paths {
-			switch p {
-			case path:
-				return fakeInfo{}, nil
-			case path + "/":
-				return fakeInfo{dir: true}, nil
-			case "!" + path:
-				return nil, &fs.PathError{Op: "stat", Path: path, Err: fs.ErrPermission}
-			}
+// place makes the paths given below a directory of their own, which it returns: files, or directories
+// when they end in a slash; a path with "!" before it cannot be looked at.
+func place(t *testing.T, paths ...string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	for _, p := range paths {
+		at := filepath.Join(root, strings.TrimPrefix(p, "!"))
+		err := os.MkdirAll(filepath.Dir(at), 0o755)
+		switch {
+		case err != nil:
+		case p[0] == '!':
+			err = os.Symlink(filepath.Base(at), at) // which leads to itself
+		case strings.HasSuffix(p, "/"):
+			err = os.Mkdir(at, 0o755)
+		default:
+			err = os.WriteFile(at, nil, 0o600)
 		}
-		return nil, &fs.PathError{Op: "stat", Path: path, Err: fs.ErrNotExist}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
+	return root
 }
 
-type fakeInfo struct{ dir bool }
-
-func (fakeInfo) Name() string        { return "" }
-func (fakeInfo) Size() int64         { return 0 }
-func (i fakeInfo) Mode() fs.FileMode { return 0 }
-func (fakeInfo) ModTime() time.Time  { return time.Time{} }
-func (i fakeInfo) IsDir() bool       { return i.dir }
-func (fakeInfo) Sys() any            { return nil }
-
-var _ fs.FileInfo = fakeInfo{}
+// below gives an absolute path another root.
+func below(root, path string) string {
+	if strings.HasPrefix(path, "/") {
+		return root + path
+	}
+	return path
+}
 
 func TestFind(t *testing.T) {
 	t.Parallel()
@@ -101,26 +104,27 @@ func TestFind(t *testing.T) {
 			dir: "/w/a", files: []string{"/w/.git/", "/w/sbxhost.hcl", "/w/a/config.hcl"}, want: "/w/a/config.hcl",
 		},
 		"unreadable is not absent": {
-			dir: "/w", files: []string{"!/w/config.hcl", home}, err: fs.ErrPermission,
+			dir: "/w", files: []string{"!/w/config.hcl", home}, err: syscall.ELOOP,
 		},
 		"no telling the git top": {
-			dir: "/w/a", files: []string{"!/w/.git", home}, err: fs.ErrPermission,
+			dir: "/w/a", files: []string{"!/w/.git", home}, err: syscall.ELOOP,
 		},
 		"user's unreadable": {
-			dir: "/w", files: []string{"!" + home}, origin: OriginUser, err: fs.ErrPermission,
+			dir: "/w", files: []string{"!" + home}, origin: OriginUser, err: syscall.ELOOP,
 		},
 		"nothing": {dir: "/w", origin: OriginBuiltin},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			root := place(t, tt.files...)
 			getenv := func(name string) string {
 				if v, ok := tt.env[name]; ok || name != "HOME" {
-					return v
+					return below(root, v)
 				}
-				return "/home/me"
+				return root + "/home/me"
 			}
-			path, origin, err := Find(LookupOptions{Explicit: tt.explicit, Dir: tt.dir, Getenv: getenv, stat: fakeStat(tt.files...)})
-			if path != tt.want || origin != tt.origin || !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
+			path, origin, err := Find(LookupOptions{Explicit: below(root, tt.explicit), Dir: root + tt.dir, Getenv: getenv})
+			if path != below(root, tt.want) || origin != tt.origin || !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
 				t.Errorf("got %q, %v, %v; want %q, %v, %v", path, origin, err, tt.want, tt.origin, tt.err)
 			}
 		})
@@ -181,12 +185,16 @@ func TestPassedBy(t *testing.T) {
 		"above the outer repository": {"/w/a/b", []string{"/config.hcl", "/w/.git/", "/w/a/.git"}, nil, "/w/a"},
 		"at the root":                {"/w", []string{"/.git/", "/config.hcl", "/w/.git"}, []string{"/config.hcl"}, "/w"},
 	} {
-		got, top, err := PassedBy(LookupOptions{Dir: tt.dir, stat: fakeStat(tt.files...)})
-		if err != nil || !slices.Equal(got, tt.want) || top != tt.top {
+		root := place(t, tt.files...)
+		got, top, err := PassedBy(root + tt.dir)
+		for i := range tt.want {
+			tt.want[i] = root + tt.want[i]
+		}
+		if err != nil || !slices.Equal(got, tt.want) || top != below(root, tt.top) {
 			t.Errorf("%s: %q, %q, %v", name, got, top, err)
 		}
 	}
-	if _, _, err := PassedBy(LookupOptions{Dir: "/w/a", stat: fakeStat("/w/a/.git", "!/w/.git")}); !errors.Is(err, fs.ErrPermission) {
+	if _, _, err := PassedBy(place(t, "/w/a/.git", "!/w/.git") + "/w/a"); !errors.Is(err, syscall.ELOOP) {
 		t.Errorf("a .git that cannot be looked at: %v", err)
 	}
 }

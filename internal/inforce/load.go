@@ -195,7 +195,7 @@ func (c *Caller) Find(explicit string) (string, config.Origin, error) {
 // .git below it. A command can make such a .git, and the next command would run by another policy:
 // with other hidden files, and without the log.
 func (c *Caller) checkPassedBy(dir string) error {
-	files, top, err := config.PassedBy(config.LookupOptions{Dir: dir})
+	files, top, err := config.PassedBy(dir)
 	if err != nil || len(files) == 0 {
 		return err
 	}
