@@ -156,7 +156,6 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureNetworkProxy, "includes", "tells nothing", "net.27 net.34", claim(silent(shared.EventNetwork), shared.FeatureNetworkProxy, shared.FeatureNetworkNames)},
 		{shared.FeatureNetworkProxy, "implements", "leads everywhere by CONNECT", "net.27 net.41", byProxy(t, "CONNECT")},
 		{shared.FeatureNetworkProxy, "implements", "leads everywhere by URLs", "net.41", byProxy(t, "GET")},
-		{shared.FeatureNetworkProxy, "implements", "leads everywhere by SOCKS", "net.41", byProxy(t, "SOCKS")},
 		{shared.FeatureNetworkProxy, "implements", "sets no HTTP_PROXY", "net.40", byProxy(t, "", "HTTP_PROXY")},
 		{shared.FeatureNetworkProxy, "implements", "sets no HTTPS_PROXY", "net.40", byProxy(t, "", "HTTPS_PROXY")},
 		{shared.FeatureNetworkProxy, "implements", "sets no ALL_PROXY", "net.40", byProxy(t, "", "ALL_PROXY")},

@@ -291,7 +291,7 @@ func published(change func(address, port, inside string) string) breakage {
 }
 
 // byProxy has the variables name a proxy, which leads to what is listed, and everywhere if it is asked in one
-// way: SOCKS, or by a method of HTTP. Variables of some names are left out.
+// way, by a method of HTTP. Variables of some names are left out.
 func byProxy(t *testing.T, careless string, without ...string) breakage {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -313,7 +313,7 @@ func byProxy(t *testing.T, careless string, without ...string) breakage {
 		}
 	}()
 	at := l.Addr().(*net.TCPAddr)
-	b := alongside(fmt.Sprintf(`export HTTP_PROXY=http://%[1]v HTTPS_PROXY=http://%[1]v ALL_PROXY=socks5h://%[1]v; unset NONE %[2]s; exec "$@"`, at, strings.Join(without, " ")))
+	b := alongside(fmt.Sprintf(`export HTTP_PROXY=http://%[1]v HTTPS_PROXY=http://%[1]v ALL_PROXY=http://%[1]v; unset NONE %[2]s; exec "$@"`, at, strings.Join(without, " ")))
 	b.open = opened(func(s *shared.Spec) {
 		if s.Network.Mode == shared.NetworkNames {
 			for _, rule := range s.Network.Names {
@@ -329,41 +329,20 @@ func byProxy(t *testing.T, careless string, without ...string) breakage {
 func lead(c net.Conn, leads func(way, to string) bool) {
 	defer c.Close()
 	in := bufio.NewReader(c)
-	first, err := in.Peek(1)
-	if err != nil {
+	request, err := http.ReadRequest(in)
+	if err != nil || !leads(request.Method, request.Host) {
 		return
 	}
-	way, to, accepted := "SOCKS", "", "\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00"
-	send := func(io.Writer) error { return nil }
-	if first[0] == 5 { // RFC 1928, with one method and a name
-		head := make([]byte, 3+5)
-		io.ReadFull(in, head[:3])
-		c.Write([]byte{5, 0})
-		io.ReadFull(in, head[3:])
-		rest := make([]byte, int(head[7])+2)
-		io.ReadFull(in, rest)
-		name, port := rest[:head[7]], rest[head[7]:]
-		to = fmt.Sprintf("%s:%d", name, int(port[0])<<8+int(port[1]))
-	} else {
-		request, err := http.ReadRequest(in)
-		if err != nil {
-			return
-		}
-		way, to, accepted = request.Method, request.Host, "HTTP/1.1 200 OK\r\n\r\n"
-		if way != http.MethodConnect {
-			accepted, send = "", request.Write
-		}
-	}
-	if !leads(way, to) {
-		return
-	}
-	out, err := net.Dial("tcp", to)
+	out, err := net.Dial("tcp", request.Host)
 	if err != nil {
 		return
 	}
 	defer out.Close()
-	io.WriteString(c, accepted)
-	send(out)
+	if request.Method == http.MethodConnect {
+		io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n")
+	} else {
+		request.Write(out)
+	}
 	go io.Copy(out, in)
 	io.Copy(c, out)
 }

@@ -2,7 +2,6 @@ package actor
 
 import (
 	"bufio"
-	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/base64"
@@ -15,8 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/net/proxy"
 )
 
 // networkActions speak to somebody.
@@ -95,8 +92,6 @@ func connect(way, address string) (c net.Conn, err error) {
 	switch {
 	case way == "GET":
 		c, err = askProxy("HTTP_PROXY", "GET http://"+address+"/", address)
-	case strings.HasSuffix(way, "_PROXY") && strings.HasPrefix(os.Getenv(way), "socks5"):
-		c, err = bySOCKS(way, address)
 	case strings.HasSuffix(way, "_PROXY"):
 		c, err = byCONNECT(way, address)
 	default:
@@ -106,20 +101,6 @@ func connect(way, address string) (c net.Conn, err error) {
 		return nil, err
 	}
 	return c, c.SetDeadline(time.Now().Add(netPatience))
-}
-
-func bySOCKS(variable, address string) (net.Conn, error) {
-	at, err := url.Parse(os.Getenv(variable))
-	if err != nil {
-		return nil, err
-	}
-	dialer, err := proxy.FromURL(at, &net.Dialer{})
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), netPatience)
-	defer cancel()
-	return dialer.(proxy.ContextDialer).DialContext(ctx, "tcp", address)
 }
 
 func byCONNECT(variable, address string) (net.Conn, error) {
