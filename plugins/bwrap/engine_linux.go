@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -30,7 +29,7 @@ func New() shared.Engine {
 		Filter: nsengine.FilterProgram(false),
 		Trace:  nsengine.TraceProgram,
 
-		HoldLimits: true,
+		HoldLimits: true, HomeOfCommand: true,
 	})
 	return e.Engine
 }
@@ -85,21 +84,10 @@ func attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attachment, error)
 	return &cmdengine.Attachment{
 		Launch:   s.launch,
 		Plan:     s.plan,
-		Events:   s.events,
+		Events:   func(*shared.Command) []shared.Event { return mountplan.Events(s.held, spec) },
 		Fresh:    nsengine.FreshHome(s.spec, false),
 		Diagnose: s.diagnose,
 	}, nil
-}
-
-// events report which parts of the Spec a command does not get.
-func (s *opened) events(*shared.Command) []shared.Event {
-	out := mountplan.Events(s.held, s.spec)
-	own := func(e shared.Entry) bool { return e.Path == s.spec.Home }
-	if s.spec.Session.ID != "" && s.spec.Home != "" && !slices.ContainsFunc(s.spec.Table, own) {
-		out = append(out, shared.Event{Kind: shared.EventDegraded, Message: `the home directory lasts for one command, not for the session: engine "bwrap" keeps none; use engine "native"`,
-			Details: map[string]string{"mechanism": "session", "attribute": "home", "path": s.spec.Home}})
-	}
-	return out
 }
 
 // locateFor finds the launcher of a Spec's commands, which must be out of their reach.

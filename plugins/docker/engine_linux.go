@@ -32,7 +32,7 @@ func (e *engine) Info(context.Context) (shared.Info, error) { return info, nil }
 // Open prepares everything except the container: the daemon, the image, and the check whether a
 // container is possible.
 func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, error) {
-	return cmdengine.New(cmdengine.Config{Info: info, Init: true, Filter: filterProgram, Attach: e.attach}).Open(ctx, spec)
+	return cmdengine.New(cmdengine.Config{Info: info, Init: true, Filter: filterProgram, Attach: e.attach, HomeOfCommand: true}).Open(ctx, spec)
 }
 
 // filterProgram is the filter of system calls. Docker's own stays in force. It permits calls that

@@ -2,7 +2,6 @@ package docker
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
 	"github.com/sbxhost/sbxhost/shared"
@@ -15,10 +14,6 @@ func notes(p *plan.Planner) []shared.Event {
 	degraded := func(attribute, format string, args ...any) {
 		out = append(out, shared.Event{Kind: shared.EventDegraded, Message: attribute + ": " + fmt.Sprintf(format, args...),
 			Details: map[string]string{"attribute": attribute}})
-	}
-	own := func(e shared.Entry) bool { return e.Path == p.Spec.Home }
-	if p.Spec.Session.ID != "" && p.Spec.Home != "" && !slices.ContainsFunc(p.Spec.Table, own) {
-		degraded("home", "it lasts for one command, not for the session")
 	}
 	for _, c := range p.Options.CapAdd {
 		degraded("config.cap_add", "commands that run as root inside have %s", c)

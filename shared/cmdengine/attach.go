@@ -3,6 +3,8 @@ package cmdengine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -69,6 +71,15 @@ func (c *Config) attach(ctx context.Context, spec *shared.Spec) (Attachment, err
 	}
 	if a.Events == nil {
 		a.Events = func(*shared.Command) []shared.Event { return nil }
+	}
+	own := func(e shared.Entry) bool { return e.Path == spec.Home }
+	if c.HomeOfCommand && spec.Session.ID != "" && spec.Home != "" && !slices.ContainsFunc(spec.Table, own) {
+		events := a.Events
+		a.Events = func(cmd *shared.Command) []shared.Event {
+			return append(events(cmd), shared.Event{Kind: shared.EventDegraded,
+				Message: fmt.Sprintf(`the home directory lasts for one command, not for the session: engine %q keeps none; use engine = "native"`, c.Info.Name),
+				Details: map[string]string{"mechanism": "session", "attribute": "home", "path": spec.Home}})
+		}
 	}
 	if a.Close == nil {
 		a.Close = func() {}

@@ -89,6 +89,10 @@ type Config struct {
 	// the engine enforces these limits itself.
 	HoldLimits bool
 
+	// HomeOfCommand says that each command has its own home. Events and plans report that to commands of a
+	// session, which should share it.
+	HomeOfCommand bool
+
 	// Diagnose explains, with Init, why the launcher ended before the init answered. stderr is its
 	// output, at most 1 MiB, and status its end; without a known end it is not called. A nil function
 	// or result is an ErrUnavailable that quotes stderr. After [ErrAgain] the command is started once more.

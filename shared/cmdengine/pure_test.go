@@ -280,3 +280,27 @@ func TestNewRefusesHiddenProcessesWithoutNamespace(t *testing.T) {
 	c.NoPIDNamespace = true
 	New(c)
 }
+
+// Each command has a home of its own, which a session learns, unless the definition has one.
+func TestHomeOfCommandIsReported(t *testing.T) {
+	t.Parallel()
+	home := shared.Entry{Path: "/home/u", Source: "/kept", Access: shared.ReadWrite}
+	for _, tt := range []struct {
+		spec shared.Spec
+		want bool
+	}{
+		{shared.Spec{Home: "/home/u", Session: shared.Session{ID: "s"}}, true},
+		{shared.Spec{Home: "/home/u", Session: shared.Session{ID: "s"}, Table: []shared.Entry{home}}, false},
+		{shared.Spec{Home: "/home/u"}, false},
+		{shared.Spec{Session: shared.Session{ID: "s"}}, false},
+	} {
+		a, err := (&Config{HomeOfCommand: true}).attach(t.Context(), &tt.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := a.Events(&shared.Command{})
+		if got := slices.ContainsFunc(events, func(e shared.Event) bool { return strings.Contains(e.Message, "lasts for one command") }); got != tt.want {
+			t.Errorf("%+v: %v", tt.spec, events)
+		}
+	}
+}

@@ -287,6 +287,11 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureHomePrivate, "implements", "cannot be written", "write.42", home("", shared.ReadOnly)},
 		{shared.FeatureHomePrivate, "implements", "keeps it for the next command", "read.76", home(dir(), shared.ReadWrite)},
 		{shared.FeatureHomePrivate, "implements", "makes none", "write.42", opened(func(s *shared.Spec) { s.Home = "" })},
+		{shared.FeatureHomePrivate, "share", "has one for each command of a session", "session.07", opened(func(s *shared.Spec) {
+			if s.Home != "" {
+				s.Session = shared.Session{}
+			}
+		})},
 		{shared.FeatureHomePrivate, "empty", "has a .profile in it", "read.81", home(furnished, shared.ReadWrite)},
 		{shared.FeatureTempPrivate, "private", "shows the host's /tmp", "read.13 write.41", shows("/tmp", "/tmp")},
 		{shared.FeatureTempPrivate, "private", "shows the host's /var/tmp", "read.38 write.41", shows("/var/tmp", "/var/tmp")},

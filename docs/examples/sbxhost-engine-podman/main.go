@@ -26,7 +26,7 @@ func main() { shared.Serve(engine()) }
 
 func engine() shared.Engine {
 	return cmdengine.New(cmdengine.Config{
-		Init: true, ClearsUp: true, Environ: environ,
+		Init: true, ClearsUp: true, HomeOfCommand: true, Environ: environ,
 		Info: shared.Info{
 			Name: "podman", Version: "0.1.0", Doc: "runs commands in containers of Podman",
 			Features: shared.Features{"network.none", "network.host", "filesystem.minimal", "mount.remap", "mount.tmpfs", "mount.nested",

@@ -11,7 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
-// sessionRules are about commands that share processes.
+// sessionRules are about commands of one session, most of which share processes.
 func sessionRules() []Rule {
 	claimed := []shared.Feature{shared.FeatureProcesses}
 	return []Rule{
@@ -21,6 +21,24 @@ func sessionRules() []Rule {
 		{ID: "session.04", Title: "limits bound all of it together", Features: append(claimed, shared.FeatureLimitPIDs), run: boundTogether},
 		{ID: "session.05", Title: "a sandbox with another network or limit is refused while one is open", Features: append(claimed, shared.FeatureNetworkHost, shared.FeatureLimitOpenFiles), run: refusesOthers},
 		{ID: "session.06", Title: "an event of the network tells whose it is where commands share that, and not elsewhere", Features: append(claimed, shared.FeatureNetworkNames), run: tellsWhose},
+		{ID: "session.07", Title: "commands of a session share the home, or an event says that each has its own", Features: []shared.Feature{shared.FeatureHomePrivate}, run: sharesHome},
+	}
+}
+
+func sharesHome(s *subject) {
+	spec := s.inSession(shared.Session{ID: s.Canary})
+	spec.Home = s.Path("home")
+	home := "HOME=" + spec.Home
+	first, second := s.sh(`echo kept >"$HOME/kept"`), s.sh(`cat "$HOME/kept"`)
+	first.Env, second.Env = append(first.Env, home), append(second.Env, home)
+	p := s.begin(s.OpenAs(spec), first, shared.Stdio{})
+	s.endsBy(p, shared.ExitStatus{})
+	told := false
+	for e := range p.Events() {
+		told = told || e.Kind == shared.EventDegraded && e.Details["attribute"] == "home"
+	}
+	if !told {
+		s.exits(s.run(s.OpenAs(spec), second, nil), 0, "kept\n")
 	}
 }
 
