@@ -85,7 +85,7 @@ var rules = []rule{
 	{packages: "internal/engine/mountplan", ours: []string{"internal/curated", "internal/hostpath", "shared", "internal/engine/holder"}, others: []string{"golang.org/x/sys"}},
 	{packages: "internal/engine/nsengine", ours: []string{"shared", "internal/engine/cgroup", "internal/engine/holder", "internal/engine/sandboxinit", "internal/engine/sandboxinit/confine", "shared/seccomp"}, others: []string{"golang.org/x/sys"}},
 	{packages: "internal/engine/scratch", ours: []string{"internal/hostpath", "shared"}, others: []string{"golang.org/x/sys"}},
-	{packages: "internal/engine/gated", ours: []string{"internal/egress", "internal/egress/gate", "shared", "internal/engine/sandboxinit"}, others: []string{}},
+	{packages: "internal/engine/gated", ours: []string{"internal/egress", "internal/egress/gate", "shared"}, others: []string{}},
 	{packages: "plugins/native", ours: []string{"internal/egress/gate", "shared", "internal/engine/gated", "internal/wire", "shared/cmdengine", "internal/engine/cgroup", "internal/engine/holder", "internal/engine/mountplan", "internal/engine/nsengine", "internal/engine/sandboxinit", "internal/engine/scratch"}},
 	{packages: "plugins/bwrap", ours: []string{"internal/egress/gate", "internal/hostpath", "shared", "internal/engine/gated", "shared/cmdengine", "internal/engine/cgroup", "internal/engine/holder", "internal/engine/mountplan", "internal/engine/nsengine", "internal/engine/sandboxinit"}},
 	{packages: "plugins/landlock", ours: []string{"internal/hostpath", "shared", "shared/cmdengine", "internal/engine/cgroup", "internal/engine/holder", "internal/engine/mountplan", "internal/engine/nsengine", "internal/engine/sandboxinit", "internal/engine/sandboxinit/confine", "internal/engine/scratch", "shared/seccomp"}},

@@ -123,8 +123,8 @@ func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, 
 	l := &cmdengine.Launch{Confinement: sandboxinit.Confinement{Locked: true, Rooted: s.rooted, Writable: mountplan.Writable(drawn.Ops)}}
 	if s.network != nil {
 		// Without Resets: what bubblewrap executes has no right to a raw socket.
-		l.Gate = func(ctx context.Context, sockets *sandboxinit.Sockets) (cmdengine.Gate, error) {
-			return s.network.Begin(ctx, gated.Way{Sockets: gated.Inside(sockets)})
+		l.Gate = func(_ context.Context, sockets *sandboxinit.Sockets) (cmdengine.Gate, error) {
+			return s.network.Begin(gated.Way{Sockets: sockets.New})
 		}
 	}
 	if l.Mounts, err = mounts(drawn.Ops); err != nil {

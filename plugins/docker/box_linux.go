@@ -132,8 +132,8 @@ func (b *box) launch(context.Context, *shared.Command) (*cmdengine.Launch, error
 		Notes: func(rooted bool) []shared.Event { return launchNotes(v.Warnings, rooted) },
 	}
 	if b.network != nil {
-		l.Gate = func(ctx context.Context, sockets *sandboxinit.Sockets) (_ cmdengine.Gate, err error) {
-			g, err = b.network.Begin(ctx, gated.Way{Sockets: gated.Inside(sockets), Proxy: &gate.Proxy{}})
+		l.Gate = func(_ context.Context, sockets *sandboxinit.Sockets) (_ cmdengine.Gate, err error) {
+			g, err = b.network.Begin(gated.Way{Sockets: sockets.New, Proxy: &gate.Proxy{}})
 			return g, err
 		}
 	}

@@ -184,8 +184,8 @@ func (s *opened) launch(ctx context.Context, cmd *shared.Command) (*cmdengine.La
 		}
 	}
 	if s.network != nil {
-		l.Gate = func(ctx context.Context, sockets *sandboxinit.Sockets) (cmdengine.Gate, error) {
-			return s.network.Begin(ctx, gated.Way{Sockets: gated.Inside(sockets), Resets: true})
+		l.Gate = func(_ context.Context, sockets *sandboxinit.Sockets) (cmdengine.Gate, error) {
+			return s.network.Begin(gated.Way{Sockets: sockets.New, Resets: true})
 		}
 	}
 	l.MountFailed = func(failed *holder.MountError) error {

@@ -1,7 +1,6 @@
 package seatbelt
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"net"
@@ -34,7 +33,7 @@ func newOutlet(spec *shared.Spec) (*outlet, error) {
 	if err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "network", Message: "a port for the proxy: " + err.Error()}
 	}
-	if o.gate, err = n.Begin(context.Background(), gated.Way{Proxy: &gate.Proxy{Listener: l, Password: rand.Text()}}); err != nil {
+	if o.gate, err = n.Begin(gated.Way{Proxy: &gate.Proxy{Listener: l, Password: rand.Text()}}); err != nil {
 		o.close()
 		return nil, err
 	}

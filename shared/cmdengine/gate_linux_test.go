@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -68,7 +70,7 @@ func TestGateInLauncher(t *testing.T) {
 	t.Parallel()
 	var order recorded
 	sb := gated(t, `exec "$@"`, func(_ context.Context, sockets *sandboxinit.Sockets) (Gate, error) {
-		f, err := sockets.New(sandboxinit.TCP4)
+		f, err := sockets.New(unix.AF_INET, unix.SOCK_STREAM)
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +104,7 @@ func TestGateInLauncher(t *testing.T) {
 func TestGateWithoutInit(t *testing.T) {
 	t.Parallel()
 	sb := gated(t, `echo "no luck today" >&2; exit 1`, func(_ context.Context, sockets *sandboxinit.Sockets) (Gate, error) {
-		_, err := sockets.New(sandboxinit.TCP4)
+		_, err := sockets.New(unix.AF_INET, unix.SOCK_STREAM)
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "network", Message: err.Error()}
 	})
 	if _, err := sb.Start(t.Context(), sh("exit 0"), shared.Stdio{}); !errors.Is(err, shared.ErrUnavailable) || !strings.Contains(err.Error(), "no luck today") {

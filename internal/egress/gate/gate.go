@@ -16,18 +16,9 @@ import (
 	"github.com/sbxhost/sbxhost/internal/egress"
 )
 
-// Kind is a type of socket.
-type Kind byte
-
-const (
-	TCP4 Kind = iota
-	TCP6
-	UDP4
-	Resets4 // raw: incoming TCP, of which the gate looks at resets
-)
-
-// Sockets makes an unbound socket in the sandbox's network namespace.
-type Sockets func(ctx context.Context, kind Kind) (*os.File, error)
+// Sockets makes an unbound socket in the sandbox's network namespace, with a domain and a type of
+// socket(2). A raw one has incoming TCP, of which the gate looks at resets.
+type Sockets func(domain, kind int) (*os.File, error)
 
 // Config is the configuration of a gate.
 type Config struct {
@@ -49,7 +40,7 @@ type Config struct {
 	Dial func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 	// OwnAddresses returns the machine's own addresses; nil means those of its interfaces.
 	OwnAddresses func() []netip.Prefix
-	// Resets makes the gate ask Sockets for one of Resets4. By it, the gate sees connections
+	// Resets makes the gate ask Sockets for a raw one. By it, the gate sees connections
 	// without a listener: the kernel refuses connections to ports of names that no rule has.
 	Resets bool
 	// Memory is the limit of the command's memory, in bytes; 0 means none. The gate holds at most a
@@ -70,6 +61,10 @@ const (
 
 // A Gate serves one sandbox.
 type Gate struct {
+	// Unseen is why a gate with Resets sees none: connections to ports that no rule has are refused, and not
+	// reported. It may be nil.
+	Unseen error
+
 	config Config
 	// The end of ctx ends everything.
 	ctx    context.Context
@@ -97,8 +92,8 @@ type Gate struct {
 }
 
 // Start returns after all listeners in the sandbox are ready. If it cannot have a port of
-// HostPorts, the error is a [HostPortError]. ctx is for Start alone; the gate lives until Close.
-func Start(ctx context.Context, config Config) (*Gate, error) {
+// HostPorts, the error is a [HostPortError].
+func Start(config Config) (*Gate, error) {
 	if config.Sockets == nil && (config.Proxy == nil || config.Proxy.Listener == nil) {
 		return nil, errors.New("gate: no Sockets")
 	}
@@ -133,10 +128,7 @@ func Start(ctx context.Context, config Config) (*Gate, error) {
 	g.closing, g.close = context.WithCancel(g.ctx)
 	g.inject = newInjector(g, config.Inject)
 	if config.Resets {
-		if err := g.watchResets(ctx); err != nil {
-			g.Close()
-			return nil, &ResetsError{err}
-		}
+		g.Unseen = g.watchResets()
 	}
 	// Before the proxy, which gets any free port from the kernel.
 	for _, port := range config.HostPorts {
@@ -149,7 +141,7 @@ func Start(ctx context.Context, config Config) (*Gate, error) {
 	if config.Proxy != nil {
 		begin, what = g.beginProxy, "proxy"
 	}
-	if err := begin(ctx); err != nil {
+	if err := begin(); err != nil {
 		g.Close()
 		return nil, fmt.Errorf("the sandbox's %s: %w", what, err)
 	}
@@ -192,15 +184,6 @@ func (e *HostPortError) Error() string {
 }
 
 func (e *HostPortError) Unwrap() error { return e.Err }
-
-// A ResetsError says why a gate with Resets cannot see them.
-type ResetsError struct{ Err error }
-
-func (e *ResetsError) Error() string {
-	return fmt.Sprintf("connections to ports that no rule has are refused and not reported: %v", e.Err)
-}
-
-func (e *ResetsError) Unwrap() error { return e.Err }
 
 func (g *Gate) hostPort(port uint16) error {
 	for _, to := range []netip.AddrPort{netip.AddrPortFrom(loopback4, port), netip.AddrPortFrom(loopback6, port)} {
@@ -249,9 +232,9 @@ func (g *Gate) serveInside(c *conn, port uint16) {
 	// noticed its connection, and the command's answer is on its way.
 	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
 	defer cancel()
-	inside, err := g.connect(ctx, TCP4, netip.AddrPortFrom(loopback4, port))
+	inside, err := g.connect(ctx, netip.AddrPortFrom(loopback4, port))
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		inside, err = g.connect(ctx, TCP6, netip.AddrPortFrom(loopback6, port))
+		inside, err = g.connect(ctx, netip.AddrPortFrom(loopback6, port))
 	}
 	if err != nil {
 		c.reset()

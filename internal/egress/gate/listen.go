@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/internal/egress"
 )
 
@@ -37,11 +39,7 @@ func (g *Gate) listen(at netip.AddrPort, serve func(*conn)) error {
 		}
 		backlog = max(waiting/(1+single), waitingLeast)
 	}
-	kind := TCP4
-	if at.Addr().Is6() {
-		kind = TCP6
-	}
-	file, err := g.config.Sockets(g.closing, kind)
+	file, err := g.config.Sockets(domainOf(at), unix.SOCK_STREAM)
 	if err != nil {
 		return err
 	}
@@ -50,6 +48,13 @@ func (g *Gate) listen(at netip.AddrPort, serve func(*conn)) error {
 		return err
 	}
 	return g.add(&listener{TCPListener: tcp, at: at, slots: g.out, serve: serve})
+}
+
+func domainOf(at netip.AddrPort) int {
+	if at.Addr().Is4() {
+		return unix.AF_INET
+	}
+	return unix.AF_INET6
 }
 
 // add accepts a listener's connections, unless the gate closes.
@@ -136,8 +141,8 @@ func (g *Gate) enter(s slots, ctx context.Context, name string, port uint16, ful
 }
 
 // connect connects to the sandbox's loopback.
-func (g *Gate) connect(ctx context.Context, kind Kind, to netip.AddrPort) (net.Conn, error) {
-	file, err := g.config.Sockets(ctx, kind)
+func (g *Gate) connect(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+	file, err := g.config.Sockets(domainOf(to), unix.SOCK_STREAM)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func TestHostPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, err = Start(t.Context(), Config{Sockets: sockets, HostPorts: []uint16{5003}})
+	_, err = Start(Config{Sockets: sockets, HostPorts: []uint16{5003}})
 	if port, ok := errors.AsType[*HostPortError](err); !ok || port.Port != 5003 || !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("%v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/egress"
 )
@@ -248,8 +249,8 @@ func nameserver() netip.AddrPort {
 }
 
 // serveNames listens for questions by UDP. All answers fit into UDP, so nobody asks by TCP.
-func (g *Gate) serveNames(ctx context.Context) error {
-	file, err := g.config.Sockets(ctx, UDP4)
+func (g *Gate) serveNames() error {
+	file, err := g.config.Sockets(unix.AF_INET, unix.SOCK_DGRAM)
 	if err != nil {
 		return err
 	}

@@ -240,9 +240,9 @@ func TestNamesAtOnce(t *testing.T) {
 		return
 	}
 	w := newWorld(t, func(c *Config) {
-		c.Sockets = func(ctx context.Context, kind Kind) (*os.File, error) {
+		c.Sockets = func(domain, kind int) (*os.File, error) {
 			runtime.Gosched()
-			return sockets(ctx, kind)
+			return sockets(domain, kind)
 		}
 	}, "*.b.example:80,7000")
 	w.answer("*.b.example", public)

@@ -3,7 +3,6 @@ package gate
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
@@ -15,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/egress"
 )
@@ -34,10 +35,10 @@ type Proxy struct {
 const proxyUser = "sbxhost"
 
 // beginProxy starts to accept connections to the proxy.
-func (g *Gate) beginProxy(ctx context.Context) error {
+func (g *Gate) beginProxy() error {
 	l := g.config.Proxy.Listener
 	if l == nil {
-		file, err := g.config.Sockets(ctx, TCP4)
+		file, err := g.config.Sockets(unix.AF_INET, unix.SOCK_STREAM)
 		if err != nil {
 			return err
 		}

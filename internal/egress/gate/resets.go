@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/internal/egress"
 )
 
@@ -25,8 +27,8 @@ type resets struct {
 // maxResets is how many resets the gate reads at once: a command can make any number.
 const maxResets = 1024
 
-func (g *Gate) watchResets(ctx context.Context) error {
-	file, err := g.config.Sockets(ctx, Resets4)
+func (g *Gate) watchResets() error {
+	file, err := g.config.Sockets(unix.AF_INET, unix.SOCK_RAW)
 	if err != nil {
 		return err
 	}
@@ -35,15 +37,16 @@ func (g *Gate) watchResets(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := &g.resets
-	r.gate, r.packets = g, packets
-	r.raw, err = packets.(syscall.Conn).SyscallConn()
+	raw, err := packets.(syscall.Conn).SyscallConn()
 	if err == nil {
 		err = filterResets(packets.(syscall.Conn))
 	}
 	if err != nil {
-		return err // Close closes it
+		packets.Close()
+		return err
 	}
+	r := &g.resets
+	r.gate, r.packets, r.raw = g, packets, raw
 	g.wg.Go(func() {
 		defer context.AfterFunc(g.closing, func() { packets.SetReadDeadline(time.Unix(1, 0)) })()
 		r.raw.Read(func(fd uintptr) bool {

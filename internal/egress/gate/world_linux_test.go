@@ -38,17 +38,12 @@ func inside(t *testing.T) bool {
 }
 
 // sockets makes sockets right here.
-func sockets(_ context.Context, kind Kind) (*os.File, error) {
-	family, sort, protocol := unix.AF_INET, unix.SOCK_STREAM, 0
-	switch kind {
-	case TCP6:
-		family = unix.AF_INET6
-	case UDP4:
-		sort = unix.SOCK_DGRAM
-	case Resets4:
-		sort, protocol = unix.SOCK_RAW, unix.IPPROTO_TCP
+func sockets(domain, kind int) (*os.File, error) {
+	protocol := 0
+	if kind == unix.SOCK_RAW {
+		protocol = unix.IPPROTO_TCP
 	}
-	fd, err := unix.Socket(family, sort|unix.SOCK_CLOEXEC, protocol)
+	fd, err := unix.Socket(domain, kind|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +98,7 @@ func newWorld(t *testing.T, change func(*Config), rules ...string) *world {
 	if change != nil {
 		change(&config)
 	}
-	if w.Gate, err = Start(t.Context(), config); err != nil {
+	if w.Gate, err = Start(config); err != nil {
 		t.Fatal(err)
 	}
 	w.Hear(hear)

@@ -3,7 +3,6 @@
 package gated
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -74,11 +73,11 @@ func (n *Network) Renew(list []shared.Credential) {
 
 // A Way is how a gate and a sandbox meet.
 type Way struct {
-	// Sockets makes sockets inside; see Inside. Nil if sandboxes have no network of their own.
+	// Sockets makes sockets inside; as [sandboxinit.Sockets.New] does. Nil if sandboxes have no network of their own.
 	Sockets gate.Sockets
 	// Proxy is for sandboxes in which addresses cannot stand for names.
 	Proxy *gate.Proxy
-	// Resets says that Sockets can make [sandboxinit.Resets].
+	// Resets says that Sockets can make a raw one.
 	Resets bool
 }
 
@@ -109,22 +108,20 @@ func (g *Gate) Hear(emit func(shared.Event), session bool) (stop func()) {
 }
 
 // Begin starts a gate.
-func (n *Network) Begin(ctx context.Context, way Way) (*Gate, error) {
+func (n *Network) Begin(way Way) (*Gate, error) {
 	config := n.config
 	config.Sockets, config.Proxy, config.Resets = way.Sockets, way.Proxy, way.Resets && n.Resets()
-	g, err := gate.Start(ctx, config)
+	g, err := gate.Start(config)
 	var notes []shared.Event
-	if unseen, ok := errors.AsType[*gate.ResetsError](err); ok {
-		notes = append(notes, shared.Event{Kind: shared.EventDegraded, Message: unseen.Error()})
-		config.Resets = false
-		g, err = gate.Start(ctx, config)
-	}
 	if err != nil {
 		attribute := "network"
 		if port, ok := errors.AsType[*gate.HostPortError](err); ok {
 			attribute = fmt.Sprintf("host_ports[%d]", slices.Index(config.HostPorts, port.Port))
 		}
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: attribute, Message: err.Error()}
+	}
+	if g.Unseen != nil {
+		notes = append(notes, shared.Event{Kind: shared.EventDegraded, Message: fmt.Sprintf("connections to ports that no rule has are refused and not reported: %v", g.Unseen)})
 	}
 	for i, p := range n.publish {
 		switch _, err := g.Publish(p); {

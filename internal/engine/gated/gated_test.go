@@ -54,7 +54,7 @@ func TestEnvironment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := n.Begin(t.Context(), Way{Proxy: &gate.Proxy{Listener: l}})
+		g, err := n.Begin(Way{Proxy: &gate.Proxy{Listener: l}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := n.Begin(t.Context(), Way{Proxy: &gate.Proxy{Listener: without}})
+	g, err := n.Begin(Way{Proxy: &gate.Proxy{Listener: without}})
 	if err != nil || len(g.notes) != 1 || !strings.Contains(g.notes[0].Message, "publish[0]: another program listens on "+taken.Addr().String()) {
 		t.Fatalf("%+v, %v", g, err)
 	}
@@ -109,7 +109,7 @@ func TestTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Begin(t.Context(), Way{Proxy: &gate.Proxy{Listener: l}}); !errors.Is(err, shared.ErrUnavailable) || !strings.HasPrefix(err.Error(), "publish[0]: ") {
+	if _, err := n.Begin(Way{Proxy: &gate.Proxy{Listener: l}}); !errors.Is(err, shared.ErrUnavailable) || !strings.HasPrefix(err.Error(), "publish[0]: ") {
 		t.Errorf("%v", err)
 	}
 	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
@@ -131,7 +131,7 @@ func TestEventsAreShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := n.Begin(t.Context(), Way{Proxy: &gate.Proxy{Listener: l}})
+	g, err := n.Begin(Way{Proxy: &gate.Proxy{Listener: l}})
 	if err != nil {
 		t.Fatal(err)
 	}
