@@ -72,9 +72,10 @@ var rules = []rule{
 	{packages: "shared/enginepb", others: []string{"google.golang.org/grpc", "google.golang.org/protobuf"}},
 	{packages: "internal/wire", others: []string{}}, // sbx has it, which is to start fast
 	{packages: "shared", ours: []string{"internal/curated", "shared/enginepb", "internal/frame", "internal/proc", "internal/engine/sandboxinit", "internal/wire"}},
-	{packages: "internal/dial", ours: []string{"shared", "shared/enginepb", "internal/frame", "internal/proc", "internal/wire"}},
+	{packages: "internal/events", ours: []string{"shared"}, others: []string{}},
+	{packages: "internal/dial", ours: []string{"shared", "internal/events", "shared/enginepb", "internal/frame", "internal/proc", "internal/wire"}},
 	{packages: "internal/engine/cgroup", ours: []string{"internal/hostpath", "internal/proc"}, others: []string{"golang.org/x/sys"}},
-	{packages: "shared/cmdengine", ours: []string{"internal/hostpath", "shared", "internal/engine/orphans", "internal/proc", "internal/engine/sandboxinit", "internal/engine/sandboxinit/confine", "internal/engine/holder", "internal/engine/cgroup", "internal/engine/traced"}, others: []string{"golang.org/x/sys"}},
+	{packages: "shared/cmdengine", ours: []string{"internal/events", "internal/hostpath", "shared", "internal/engine/orphans", "internal/proc", "internal/engine/sandboxinit", "internal/engine/sandboxinit/confine", "internal/engine/holder", "internal/engine/cgroup", "internal/engine/traced"}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/enginetest/internal/actor", ours: []string{}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/enginetest/internal/scene", ours: []string{"shared", "internal/dial", "shared/enginetest/internal/actor", "internal/engine/scratch"}, others: []string{"github.com/creack/pty"}},
 	{packages: "shared/enginetest/internal/probes", ours: []string{"shared", "shared/enginetest/internal/actor", "shared/enginetest/internal/scene", "internal/engine/sandboxinit/confine", "internal/engine/scratch"}, others: []string{"github.com/creack/pty", "golang.org/x/sys"}},

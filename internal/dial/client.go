@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/events"
 	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
@@ -176,7 +177,7 @@ func (s *clientSandbox) Start(ctx context.Context, cmd shared.Command, stdio sha
 		return nil, err
 	}
 	req := &pb.RunRequest{SandboxId: s.id, Command: pb.To[pb.Command](&cmd)}
-	p := &clientProcess{engine: s.client.engine, patience: s.client.patience, done: make(chan struct{}), events: &eventBuffer{ch: make(chan shared.Event, maxEvents+1)}}
+	p := &clientProcess{engine: s.client.engine, patience: s.client.patience, done: make(chan struct{}), events: events.NewQueue(maxEvents)}
 	if err := s.client.sendStdio(ctx, req, stdio); err != nil {
 		return nil, &NotAskedError{err}
 	}
@@ -213,4 +214,13 @@ func (c *client) sendStdio(ctx context.Context, req *pb.RunRequest, stdio shared
 	t, err := c.channel.send(ctx, files)
 	req.StdioToken = t[:]
 	return err
+}
+
+// maxEvents bounds the events that wait for a slow or absent reader.
+const maxEvents = 256
+
+// eventFromPB returns an event. Its message has no numbers that could be unknown.
+func eventFromPB(in *pb.Event) shared.Event {
+	e, _ := pb.From[shared.Event](in)
+	return e
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/events"
 	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
@@ -22,7 +23,7 @@ import (
 type clientProcess struct {
 	engine pb.EngineClient
 	id     string
-	events *eventBuffer
+	events *events.Queue
 
 	patience time.Duration
 	cancel   context.CancelFunc // gives up the call of Run
@@ -42,11 +43,11 @@ func (p *clientProcess) follow(stream grpc.ServerStreamingClient[pb.RunReply]) {
 		reply, err := stream.Recv()
 		switch kind := reply.GetKind().(type) {
 		case *pb.RunReply_Event:
-			if kind.Event.Size() > wire.MaxMessage {
-				p.events.dropped++
-				break
+			e := shared.Event{Kind: shared.EventDropped, Details: map[string]string{"count": "1"}}
+			if kind.Event.Size() <= wire.MaxMessage {
+				e = eventFromPB(kind.Event)
 			}
-			p.events.put(eventFromPB(kind.Event))
+			p.events.Send(e)
 		case *pb.RunReply_Exited:
 			p.result, _ = pb.From[shared.Result](kind.Exited)
 			p.result.Usage.CPU, ended = max(0, p.result.Usage.CPU), true
@@ -63,7 +64,7 @@ func (p *clientProcess) follow(stream grpc.ServerStreamingClient[pb.RunReply]) {
 			}
 		}
 	}
-	p.events.close()
+	p.events.Close()
 	close(p.done)
 }
 
@@ -109,7 +110,7 @@ func (p *clientProcess) await() {
 	}
 }
 
-func (p *clientProcess) Events() <-chan shared.Event { return p.events.ch }
+func (p *clientProcess) Events() <-chan shared.Event { return p.events.Events() }
 
 // brokenFromPB is ErrBroken, whatever kind the engine sends: the command has started, so a kind
 // such as not found would be wrong.

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/events"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -29,7 +30,7 @@ type running interface {
 
 type process struct {
 	run    running
-	events *events
+	events *events.Queue
 	begun  time.Time
 
 	done   chan struct{} // closed when result and err are final
@@ -50,9 +51,9 @@ func (p *process) supervise(timeout, grace time.Duration, closed <-chan struct{}
 	p.result = shared.Result{Status: status, TimedOut: <-timedOut, Duration: duration, Usage: p.run.Usage()}
 	p.err = err
 	for _, e := range p.run.remarks() {
-		p.events.send(e)
+		p.events.Send(e)
 	}
-	p.events.close()
+	p.events.Close()
 	close(p.done)
 }
 
@@ -128,4 +129,4 @@ func (p *process) Signal(ctx context.Context, sig shared.Signal) error {
 	return p.run.Signal(sig)
 }
 
-func (p *process) Events() <-chan shared.Event { return p.events.ch }
+func (p *process) Events() <-chan shared.Event { return p.events.Events() }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
+	"github.com/sbxhost/sbxhost/internal/events"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -151,7 +152,7 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 	defer cancel()
 	defer context.AfterFunc(s.open, cancel)()
 
-	events := newEvents()
+	queue := events.NewQueue(eventBuffer)
 	begin := s.startDirect
 	if s.engine.config.Init {
 		begin = s.startInside
@@ -160,7 +161,7 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 	var r running
 	var notes []shared.Event
 	if err == nil {
-		r, notes, err = begin(ctx, cmd, files, events.send)
+		r, notes, err = begin(ctx, cmd, files, queue.Send)
 	}
 	if err == nil && ctx.Err() != nil {
 		r.Kill()
@@ -177,12 +178,12 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 		}
 		return nil, err
 	}
-	p := &process{run: r, events: events, begun: time.Now(), done: make(chan struct{})}
+	p := &process{run: r, events: queue, begun: time.Now(), done: make(chan struct{})}
 	for _, h := range s.holdings {
 		notes = append(notes, h.event())
 	}
 	for _, e := range append(notes, s.attached.Events(cmd)...) {
-		p.events.send(e)
+		p.events.Send(e)
 	}
 	return p, nil
 }

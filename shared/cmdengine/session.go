@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/sbxhost/sbxhost/internal/events"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -29,7 +30,7 @@ type persistentSession struct {
 	listeners map[*func(shared.Event)]bool // the running commands
 	gate      Gate                         // the gate of first; may be nil
 	// pending has the events since the last command, and deaf ends what fills it.
-	pending *events
+	pending *events.Queue
 	deaf    func()
 }
 
@@ -199,7 +200,7 @@ func (k *persistentSession) hearing(emit func(shared.Event)) (stop func()) {
 // listenIdly keeps events for the next command, if none runs.
 func (k *persistentSession) listenIdly() {
 	if k.pending == nil && len(k.listeners) == 0 {
-		k.pending = newEvents()
+		k.pending = events.NewQueue(eventBuffer)
 		k.deaf = k.hearing(k.keepEvent())
 	}
 }
@@ -209,7 +210,7 @@ func (k *persistentSession) keepEvent() func(shared.Event) {
 	pending := k.pending
 	return func(e shared.Event) {
 		if e.Kind == shared.EventNetwork {
-			pending.send(e)
+			pending.Send(e)
 		}
 	}
 }
@@ -220,8 +221,8 @@ func (k *persistentSession) awake() (list []shared.Event) {
 		return nil
 	}
 	k.deaf()
-	k.pending.close()
-	for e := range k.pending.ch {
+	k.pending.Close()
+	for e := range k.pending.Events() {
 		list = append(list, e)
 	}
 	k.pending, k.deaf = nil, nil
@@ -236,7 +237,7 @@ func (k *persistentSession) emit(e shared.Event) {
 		(*emit)(e)
 	}
 	if k.pending != nil {
-		k.pending.send(e)
+		k.pending.Send(e)
 	}
 }
 
