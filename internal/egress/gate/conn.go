@@ -310,28 +310,30 @@ func (c *conn) relay(outer net.Conn) {
 			c.reset()
 		}
 	})
-	switch err := pump(outer, c.inner, &c.sent); err {
-	case errReset:
+	if pump(outer, c.inner, &c.sent) == errReset {
 		reset(outer)
-	case nil:
-		// A command that has ended only its own direction still receives from the server. Without a
-		// limit, a silent server would keep the connection open forever.
+	}
+	// A command that has ended only its own direction still receives from the server. If the command is
+	// gone, the kernel's probes (keepalive) find that out, and a silent server must not keep the
+	// connection open forever.
+	tick := time.NewTicker(probing)
+	defer tick.Stop()
+	for {
 		select {
 		case <-received:
 			return
-		default:
-			c.gate.wg.Go(func() {
-				if gone(c.inner) {
-					reset(outer)
-				}
-			})
+		case <-c.gate.closing.Done():
+			return
+		case <-tick.C:
+			if wasReset(c.inner) {
+				reset(outer)
+			}
 		}
 	}
-	select {
-	case <-received:
-	case <-c.gate.closing.Done():
-	}
 }
+
+// probing is how often Go makes the kernel probe an idle connection.
+const probing = 15 * time.Second
 
 // errReset says that the connection being read ended with an error.
 var errReset = errors.New("connection reset")

@@ -109,29 +109,6 @@ func acceptWaiting(l *net.TCPListener) (*net.TCPConn, error) {
 	return c.(*net.TCPConn), nil
 }
 
-// gone waits until a connection's other side no longer exists, after its end was read. It returns
-// false if the connection ended in order, or if this side closed it.
-func gone(c net.Conn) bool {
-	tcp, ok := c.(*net.TCPConn)
-	if !ok {
-		return false
-	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return false
-	}
-	code := 0
-	// The kernel wakes the reader when a probe (keepalive) finds nobody.
-	err = raw.Read(func(fd uintptr) bool {
-		if !wasReset(c) {
-			return false
-		}
-		code, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
-		return true
-	})
-	return err == nil && code != 0
-}
-
 // info returns the kernel's data about a connection; nil if it is not TCP.
 func info(c net.Conn) (info *unix.TCPInfo) {
 	if tcp, ok := c.(*net.TCPConn); ok {

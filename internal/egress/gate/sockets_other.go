@@ -17,6 +17,5 @@ func makeLocal(*os.File, netip.Prefix) error               { return errElsewhere
 func filterResets(syscall.Conn) error                      { return errElsewhere }
 func readReset(int) (netip.AddrPort, uint32, bool)         { return netip.AddrPort{}, 0, false }
 func acceptWaiting(*net.TCPListener) (*net.TCPConn, error) { return nil, errElsewhere }
-func gone(net.Conn) bool                                   { return false }
 func wasReset(net.Conn) bool                               { return false }
 func delivered(net.Conn) uint64                            { return 0 }
