@@ -67,6 +67,9 @@ func (e *LaunchError) Error() string {
 // Unwrap returns the cause.
 func (e *LaunchError) Unwrap() error { return e.Err }
 
+// socketName has the length of go-plugin's names, "plugin-dir" and "plugin", each with a random uint32.
+const socketName = "/plugin-dir4294967295/plugin4294967295"
+
 // killTimeout bounds the wait for a killed process: the kernel may hold it.
 const killTimeout = 5 * time.Second
 
@@ -84,7 +87,7 @@ func Launch(ctx context.Context, cmd *exec.Cmd, o LaunchOptions) (*Process, erro
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
 	}
-	dir, err := privateDir(o.SocketDirs)
+	dir, err := wire.PrivateDir(o.SocketDirs, socketName)
 	if err != nil {
 		return nil, &LaunchError{Err: err}
 	}

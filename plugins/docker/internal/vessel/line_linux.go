@@ -3,7 +3,6 @@ package vessel
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,9 +14,6 @@ import (
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
 )
 
-// maxSocketPath is the size of sockaddr_un's path, with its NUL.
-const maxSocketPath = 108
-
 // meeting is a socket at which the init of one container finds the engine. The container has its
 // directory; only the engine's user can enter the host's directory around it.
 type meeting struct {
@@ -27,28 +23,17 @@ type meeting struct {
 }
 
 // NewMeeting opens the socket. A killed engine leaves it.
-func NewMeeting(getenv func(string) string) (_ *meeting, err error) {
-	var bases []string
-	for _, dir := range []string{getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"} {
-		if filepath.IsAbs(dir) && len(dir)+len("/"+wire.TempDirPrefix+"4294967295/line/"+plan.SocketName) < maxSocketPath {
-			bases = append(bases, dir)
-		}
+func NewMeeting(getenv func(string) string) (*meeting, error) {
+	top, err := wire.PrivateDir([]string{getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR")}, "/line/"+plan.SocketName)
+	if err != nil {
+		return nil, err
 	}
-	var errs []error
-	for _, base := range bases {
-		top, err := os.MkdirTemp(base, wire.TempDirPrefix)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		m := &meeting{top: top, Dir: filepath.Join(top, "line")}
-		if err := m.listen(); err != nil {
-			m.End()
-			return nil, err
-		}
-		return m, nil
+	m := &meeting{top: top, Dir: filepath.Join(top, "line")}
+	if err := m.listen(); err != nil {
+		m.End()
+		return nil, err
 	}
-	return nil, fmt.Errorf("private directory for a container's socket: %w; set TMPDIR to a directory that you can write to", errors.Join(errs...))
+	return m, nil
 }
 
 func (m *meeting) listen() error {
