@@ -26,16 +26,6 @@ func LookPath(name, dir string, env []string) (string, error) {
 // launcher can use those before it.
 const scriptFD = 9
 
-// scriptArgs is the command line that runs a script as an init does. For a long script it also
-// returns the text that must be readable at scriptFD.
-func scriptArgs(cmd *shared.Command) (args []string, text string, err error) {
-	p, refused := sandboxinit.Resolve(cmd.Args, cmd.Script, cmd.Env, cmp.Or(cmd.Dir, "."), scriptFD)
-	if refused != nil {
-		return nil, "", execError(refused, whereDirect)
-	}
-	return append([]string{p.Path}, p.Argv[1:]...), p.Script, nil
-}
-
 // withScript puts the script at scriptFD of a process whose descriptors from 3 on are extra. The
 // caller closes script.
 func withScript(extra []*os.File, script *os.File) ([]*os.File, error) {
@@ -56,17 +46,21 @@ func withScript(extra []*os.File, script *os.File) ([]*os.File, error) {
 	return files, nil
 }
 
-// withoutScript returns cmd as a shell's command line, and the file of a long script.
+// withoutScript returns cmd with the command line that runs its script as an init does, and the file
+// of a long script.
 func withoutScript(cmd shared.Command) (_ shared.Command, script *os.File, err error) {
 	if cmd.Script == "" {
 		return cmd, nil, nil
 	}
-	args, text, err := scriptArgs(&cmd)
-	if err == nil && text != "" {
-		if script, err = sandboxinit.Sealed("script", text); err != nil {
+	p, refused := sandboxinit.Resolve(cmd.Args, cmd.Script, cmd.Env, cmp.Or(cmd.Dir, "."), scriptFD)
+	if refused != nil {
+		return cmd, nil, execError(refused, whereDirect)
+	}
+	if p.Script != "" {
+		if script, err = sandboxinit.Sealed("script", p.Script); err != nil {
 			err = &shared.Error{Kind: shared.ErrUnavailable, Message: "passing on the script: " + err.Error()}
 		}
 	}
-	cmd.Args, cmd.Script = args, ""
+	cmd.Args, cmd.Script = append([]string{p.Path}, p.Argv[1:]...), ""
 	return cmd, script, err
 }

@@ -2,6 +2,7 @@ package cmdengine
 
 import (
 	"context"
+	"os"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -16,12 +17,13 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 	if err := s.check(&cmd); err != nil {
 		return shared.Plan{}, err
 	}
-	if cmd.Script != "" && !s.engine.config.Init {
-		args, _, err := scriptArgs(&cmd)
-		if err != nil {
+	if !s.engine.config.Init {
+		var script *os.File
+		var err error
+		if cmd, script, err = withoutScript(cmd); err != nil {
 			return shared.Plan{}, err
 		}
-		cmd.Args, cmd.Script = args, ""
+		script.Close()
 	}
 	plan, err := s.attached.Plan(&cmd)
 	if err != nil {
