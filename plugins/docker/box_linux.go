@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/sbxhost/sbxhost/internal/egress/gate"
-	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
 	"github.com/sbxhost/sbxhost/internal/engine/gated"
 	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
@@ -93,7 +92,7 @@ func (b *box) container(lineDir string) (*plan.Plan, error) {
 	}
 	spec.Table = table
 	p.Spec, p.LineDir = &spec, lineDir
-	return p.Container(containerinit.Argv(plan.LineInside + "/" + plan.SocketName))
+	return p.Container(sandboxinit.ConnectArgv(plan.LineInside + "/" + plan.SocketName))
 }
 
 // start starts one container.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
 	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
@@ -18,6 +17,8 @@ import (
 const (
 	initRole  = "sbxhost-init"       // CONTROL [RESETS]: an init
 	traceRole = "sbxhost-init-trace" // CONTROL: the tracer of a command, started by an init
+	// connectRole is an init that connects to its engine: its one word more is the path of a socket.
+	connectRole = "sbxhost-init-connect"
 	// AloneArg is the role of an init that later receives words with another role: see
 	// [holder.StartAlone]. The namespaces of its starter follow.
 	AloneArg = "sbxhost-init-alone"
@@ -28,15 +29,12 @@ const (
 var hooked atomic.Bool
 
 // Hook prepares a program to be the init, a session's holder, and the init in a container. It must
-// be the first statement of main. In a process that was started as one of them, by [Argv], package
-// holder or package containerinit, it takes this role and does not return; otherwise it records the
+// be the first statement of main. In a process that was started as one of them, by [Argv],
+// [ConnectArgv] or package holder, it takes this role and does not return; otherwise it records the
 // call and returns at once.
 func Hook() {
 	if holder.Requested(os.Args) {
 		proc.Exit(holder.Main(os.Args))
-	}
-	if containerinit.Requested(os.Args) {
-		proc.Exit(containerinit.Main(os.Args, initOf))
 	}
 	if run := role(os.Args); run != nil {
 		proc.Exit(run())
@@ -63,6 +61,15 @@ func descriptors(args []string) (fds []int) {
 func Argv(binaryFD, controlFD int) []string {
 	return []string{"/proc/self/fd/" + strconv.Itoa(binaryFD), initRole, strconv.Itoa(controlFD)}
 }
+
+// ConnectArgv is the command line after the executable's name of an init whose launcher, such as a
+// daemon, cannot pass descriptors. The init connects to the unix socket at that path inside: the
+// connection is its control socket. It never looks at the path again: remove the socket after
+// the connection, and the command cannot find it.
+func ConnectArgv(socket string) []string { return []string{connectRole, socket} }
+
+// Unreachable is the exit status of an init that found nobody at the socket of [ConnectArgv].
+const Unreachable = 123
 
 // IsLauncher reports whether words are the command line of a launcher with [Argv] at its end.
 func IsLauncher(words []string) bool {

@@ -5,14 +5,10 @@ package sandboxinit
 import (
 	"errors"
 	"os"
-
-	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
 // role is nil: only Linux has the init.
 func role([]string) func() int { return nil }
-
-func initOf(int) int { return proc.Failed }
 
 const ownFDs = "/dev/fd/"
 

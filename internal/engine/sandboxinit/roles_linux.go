@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -24,8 +25,10 @@ func role(args []string) func() int {
 		return func() int { return hidden(func() int { return runAlone(args[2:]) }) }
 	}
 	switch fds := descriptors(args); {
+	case args[1] == connectRole && len(args) == 3:
+		return func() int { return connect(args[2]) }
 	case args[1] == initRole && len(fds) == 1:
-		return func() int { return initOf(fds[0]) }
+		return func() int { return hidden(func() int { return runInit(fds[0], -1, nil) }) }
 	case args[1] == initRole && len(fds) == 2:
 		return func() int { return hidden(func() int { return runInit(fds[0], fds[1], nil) }) }
 	case args[1] == traceRole && len(fds) == 1:
@@ -34,9 +37,19 @@ func role(args []string) func() int {
 	return nil
 }
 
-// initOf is the life of an init with this control socket.
-func initOf(control int) int {
-	return hidden(func() int { return runInit(control, -1, nil) })
+// connect is the life of an init in a container, which first hides itself from the command.
+func connect(socket string) int {
+	return hidden(func() int {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		for connecting := err == nil; connecting; connecting = err == unix.EINTR {
+			err = unix.Connect(fd, &unix.SockaddrUnix{Name: socket})
+		}
+		if err != nil {
+			proc.Complain("connecting to "+strconv.Quote(socket), err)
+			return Unreachable
+		}
+		return runInit(fd, -1, nil)
+	})
 }
 
 // hidden runs a process into which the command, with the same uid, cannot look. It also keeps from

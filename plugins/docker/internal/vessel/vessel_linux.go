@@ -15,7 +15,7 @@ import (
 	"github.com/moby/moby/client"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
 	"github.com/sbxhost/sbxhost/shared"
@@ -138,7 +138,7 @@ func (v *Vessel) startError() error {
 	switch {
 	case v.exit.Error != nil:
 		e.Message = "the container ended before its init answered: " + v.exit.Error.Message
-	case v.exit.StatusCode == containerinit.Unreachable:
+	case v.exit.StatusCode == sandboxinit.Unreachable:
 		e.Message = "the container's init could not reach the engine: the daemon does not share this machine's files, as in a virtual machine"
 		e.Hint = "use a daemon that runs on this machine itself"
 	default:

@@ -1,4 +1,4 @@
-package containerinit_test
+package sandboxinit
 
 import (
 	"errors"
@@ -10,9 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/sbxhost/sbxhost/internal/engine/containerinit"
-	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 )
 
 // connected is an init that was started by its command line alone.
@@ -42,9 +39,9 @@ func requireBwrap(t *testing.T) {
 	t.Skipf("no bwrap here: %v: %s", err, out)
 }
 
-// connect starts the lean init by the launcher, if there is one, with a socket that it is
+// connectFrom starts the lean init by the launcher, if there is one, with a socket that it is
 // to find, and meets it there.
-func connect(t *testing.T, launcher []string) *connected {
+func connectFrom(t *testing.T, launcher []string) *connected {
 	t.Helper()
 	if launcher != nil {
 		requireBwrap(t)
@@ -59,11 +56,12 @@ func connect(t *testing.T, launcher []string) *connected {
 	if err != nil {
 		t.Fatal(err)
 	}
+	bin := bwrapLean.binary(t).Path
 	words := slices.Clone(launcher)
 	if launcher != nil { // whose /tmp is another
 		words = append(words, "--ro-bind", filepath.Dir(bin), filepath.Dir(bin), "--ro-bind", dir, dir)
 	}
-	words = slices.Concat(words, []string{bin}, containerinit.Argv(socket))
+	words = slices.Concat(words, []string{bin}, ConnectArgv(socket))
 	f := &connected{t: t, cmd: exec.Command(words[0], words[1:]...)}
 	f.cmd.Env = []string{"LEAKED=yes", "PATH=/usr/bin:/bin"}
 	f.cmd.Stderr = &f.diag
@@ -83,8 +81,8 @@ func connect(t *testing.T, launcher []string) *connected {
 	return f
 }
 
-// run hands one command over and gives its sandboxinit.Conn and output.
-func (f *connected) run(cmd sandboxinit.Command) (*sandboxinit.Conn, *os.File) {
+// run hands one command over and gives its Conn and output.
+func (f *connected) run(cmd Command) (*Conn, *os.File) {
 	f.t.Helper()
 	control, err := f.line.File()
 	if err != nil {
@@ -101,7 +99,7 @@ func (f *connected) run(cmd sandboxinit.Command) (*sandboxinit.Conn, *os.File) {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { r.Close() })
-	conn := sandboxinit.NewConn(control)
+	conn := NewConn(control)
 	f.t.Cleanup(func() { conn.Close() })
 	err = conn.Complete([3]*os.File{null, w, w}, nil)
 	w.Close()
@@ -125,8 +123,8 @@ func TestConnect(t *testing.T) {
 	for name, launcher := range map[string][]string{"direct": nil, "bwrap": bwrap} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := connect(t, launcher)
-			conn, out := f.run(sandboxinit.Command{Args: []string{"/bin/sh", "-c", "env; ls /proc/self/fd | wc -l; exit 3"}, Env: []string{"A=1", "PATH=/usr/bin:/bin"}})
+			f := connectFrom(t, launcher)
+			conn, out := f.run(Command{Args: []string{"/bin/sh", "-c", "env; ls /proc/self/fd | wc -l; exit 3"}, Env: []string{"A=1", "PATH=/usr/bin:/bin"}})
 			status, err := conn.Wait()
 			if err != nil || status.Code != 3 {
 				t.Errorf("got %+v, %v", status, err)
@@ -141,9 +139,9 @@ func TestConnect(t *testing.T) {
 
 func TestNobodyThere(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command(bin, containerinit.Argv("/nosuch/socket")...)
+	cmd := exec.Command(bwrapLean.binary(t).Path, ConnectArgv("/nosuch/socket")...)
 	err := cmd.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != containerinit.Unreachable {
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != Unreachable {
 		t.Errorf("got %v", err)
 	}
 }
