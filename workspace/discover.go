@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 
@@ -37,7 +36,7 @@ func Discover(dir, home string) (string, error) {
 		return "", fmt.Errorf("discover: %w", &fs.PathError{Op: "chdir", Path: start, Err: syscall.ENOTDIR})
 	}
 	if top := gitTop(start, fi.Sys().(*syscall.Stat_t).Uid); top != "" {
-		if top == start || refusal(runtime.GOOS, top, home, sameFile) == "" {
+		if top == start || refusal(top, home, sameFile) == "" {
 			return top, nil
 		}
 	}
