@@ -56,6 +56,18 @@ func TestSharedByTwo(t *testing.T) {
 	}
 }
 
+// A directory with another's stub in it is a stub, too: it stays for whom it alone was wanted by.
+func TestAroundAnothersStub(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	a, b := s.two(t)
+	both, outer := s.hold(a, "a", "file:a/f"), s.hold(b, "a")
+	both.Release()
+	s.expect(t, "a")
+	outer.Release()
+	s.expect(t)
+}
+
 // What one had to leave to another, who is killed, the next one removes. A child that has not
 // executed anything yet has a copy of the claims of who started it, which counts for nothing.
 func TestLeftToOneWhoIsKilled(t *testing.T) {

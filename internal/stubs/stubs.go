@@ -42,7 +42,7 @@ func (r *Registry) Hold(ctx context.Context, wanted []Stub) *Hold {
 	h := &Hold{registry: r, Unheld: map[string]error{}}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	wanted = slices.DeleteFunc(slices.Clone(wanted), func(s Stub) bool { return r.holdAgain(h, s.Path) || !s.couldBe() })
+	wanted = slices.DeleteFunc(slices.Clone(wanted), func(s Stub) bool { return r.held[s.Path] == nil && !s.couldBe() })
 	if len(wanted) == 0 {
 		return h
 	}
@@ -59,24 +59,6 @@ func (r *Registry) Hold(ctx context.Context, wanted []Stub) *Hold {
 	return h
 }
 
-// holdAgain adds the stub at path to h if this process holds it already, and reports whether it
-// does.
-func (r *Registry) holdAgain(h *Hold, path string) bool {
-	var chain []string
-	for ; r.held[path] != nil && !slices.Contains(h.paths, path); path = filepath.Dir(path) {
-		var st unix.Stat_t
-		if unix.Lstat(path, &st) != nil || !r.held[path].is(&st) || !marked(&st) {
-			return false
-		}
-		chain = append(chain, path)
-	}
-	for _, at := range slices.Backward(chain) {
-		r.held[at].holds++
-		h.paths = append(h.paths, at)
-	}
-	return len(chain) > 0 || r.held[path] != nil
-}
-
 // couldBe reports whether the path is free, or has something like a stub. Another process may be
 // removing that now: only certain results count.
 func (s *Stub) couldBe() bool {
@@ -85,13 +67,7 @@ func (s *Stub) couldBe() bool {
 	case err != nil:
 		return true
 	case info.IsDir():
-		f, err := os.Open(s.Path)
-		if err != nil {
-			return true
-		}
-		defer f.Close()
-		names, _ := f.Readdirnames(1)
-		return len(names) == 0
+		return !worked(s.Path)
 	}
 	return info.Mode().IsRegular() && info.Size() <= maxContent
 }
@@ -123,6 +99,11 @@ func (r *Registry) hold(ctx context.Context, h *Hold, s Stub) error {
 func (r *Registry) holdOne(ctx context.Context, h *Hold, s Stub) (err error) {
 	const often = 100 // others make and remove the same stub, but nobody does so forever
 	for range often {
+		if mine := r.held[s.Path]; mine != nil && mine.liesAt(unix.AT_FDCWD, s.Path) {
+			mine.holds++
+			h.paths = append(h.paths, s.Path)
+			return nil
+		}
 		var dir int
 		if dir, err = openDir(filepath.Dir(s.Path)); err != nil {
 			return err
@@ -141,14 +122,10 @@ func (r *Registry) tryOne(ctx context.Context, h *Hold, s Stub, dir int) error {
 	var st unix.Stat_t
 	err := unix.Fstatat(dir, filepath.Base(s.Path), &st, unix.AT_SYMLINK_NOFOLLOW)
 	var one *held
-	switch mine := r.held[s.Path]; {
+	switch {
 	case err == unix.ENOENT:
 		one, err = create(ctx, s, dir)
 	case err != nil:
-	case mine != nil && mine.is(&st):
-		mine.holds++
-		h.paths = append(h.paths, s.Path)
-		return nil
 	case !marked(&st) && !fresh(&st):
 		return nil // it exists, and is not a stub
 	default:
