@@ -1,6 +1,7 @@
 package review
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -75,20 +76,14 @@ func (s *Store) key() ([]byte, error) { return os.ReadFile(filepath.Join(s.keys,
 
 var errNotOurs = errors.New("this is not your review: somebody else, or a command, has written it; remove its directory")
 
-// sealed is the content of a file.
-type sealed struct {
-	Seal  []byte
-	Value json.RawMessage
-}
-
-// seal is the signature of a value of this workspace and this review, which only the key can make.
+// seal is the signature of a value of this workspace and this review, which only the key can make: the
+// first line of its file.
 func (s *Store) seal(dir string, value []byte) ([]byte, error) {
 	key, err := s.key()
 	mac := hmac.New(sha256.New, key)
-	for _, part := range []string{s.root, filepath.Base(dir), string(value)} {
-		mac.Write([]byte(part + "\x00"))
-	}
-	return mac.Sum(nil), err
+	fmt.Fprintf(mac, "%s\x00%s\x00", s.root, filepath.Base(dir))
+	mac.Write(value)
+	return fmt.Appendf(nil, "%x\n", mac.Sum(nil)), err
 }
 
 // read reads a value of a review. If somebody else wrote it, the error names the file.
@@ -98,15 +93,11 @@ func (s *Store) read(dir, name string, v any) error {
 	if err != nil {
 		return err
 	}
-	var c sealed
-	if err = json.Unmarshal(b, &c); err == nil {
-		var seal []byte
-		if seal, err = s.seal(dir, c.Value); err != nil || !hmac.Equal(seal, c.Seal) {
-			err = errNotOurs
-		}
-	}
-	if err == nil {
-		err = json.Unmarshal(c.Value, v)
+	value := b[bytes.IndexByte(b, '\n')+1:]
+	if seal, sealErr := s.seal(dir, value); sealErr != nil || !hmac.Equal(seal, b[:len(b)-len(value)]) {
+		err = errNotOurs
+	} else {
+		err = json.Unmarshal(value, v)
 	}
 	if err != nil {
 		return &fs.PathError{Op: "read", Path: hostpath.Quote(file), Err: err}
@@ -149,14 +140,10 @@ func (s *Store) put(dir, name string, v any, sync bool) error {
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(sealed{seal, value})
-	if err == nil && len(b) > maxSealed { // read would refuse it
-		err = fmt.Errorf("%w: its journal would have more than %d MiB; apply it in parts, each with other paths", errTooLarge, maxSealed>>20)
+	if len(seal)+len(value) > maxSealed { // read would refuse it
+		return fmt.Errorf("%w: its journal would have more than %d MiB; apply it in parts, each with other paths", errTooLarge, maxSealed>>20)
 	}
-	if err != nil {
-		return err
-	}
-	return writeFile(dir, name, b, sync, os.Rename)
+	return writeFile(dir, name, append(seal, value...), sync, os.Rename)
 }
 
 // writeFile makes a complete file appear, by a link or in place of another.
