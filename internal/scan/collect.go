@@ -5,6 +5,7 @@ package scan
 import (
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -28,7 +29,7 @@ func (w *walk) collect(root *node, roots []string) *Result {
 		c.root(n)
 		c.gather(n, n.name)
 	}
-	if len(c.files) > 0 {
+	if c.linked() {
 		c.known = make(map[string]bool, len(c.direct))
 		for _, path := range c.direct {
 			c.known[path] = true
@@ -126,6 +127,14 @@ func (c *collection) leads(path string, state glob.State) bool {
 	}
 	lies, hide := stateAt(c.query.Set, target)
 	return hide == 0 && !c.query.Set.Covered(state, lies)
+}
+
+// linked reports whether hidden files may have more names: one does, or is in a hidden directory.
+func (c *collection) linked() bool {
+	return len(c.files) > len(c.direct) || slices.ContainsFunc(c.direct, func(path string) bool {
+		var st unix.Stat_t
+		return unix.Lstat(path, &st) == nil && st.Nlink > 1
+	})
 }
 
 // links reports other names of hidden files.

@@ -115,7 +115,6 @@ func (w *walk) look(n *node, path string, last bool) error {
 	if n.timesReliable && (last || !n.shallow) && identify(path) == n.id {
 		return nil
 	}
-	w.changed.Store(true)
 	return w.read(n, path, last)
 }
 

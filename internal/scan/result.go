@@ -41,8 +41,7 @@ type Found struct {
 	inode      uint64 // of a regular file
 }
 
-// A Result is the result of one scan, in the order of the trees. Callers share it and must not
-// change it.
+// A Result is the result of one scan, in the order of the trees.
 type Result struct {
 	Found []Found
 	// Blind are matched files whose inode numbers the directories do not give, so the scan could

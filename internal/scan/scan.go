@@ -55,9 +55,8 @@ type Scanner struct {
 
 // A tree is the remembered state of one root.
 type tree struct {
-	mu     sync.Mutex
-	root   *node
-	result *Result
+	mu   sync.Mutex
+	root *node
 }
 
 func New(q Query) *Scanner {
@@ -94,13 +93,7 @@ func (s *Scanner) ScanTo(depth int, roots ...string) (*Result, error) {
 	if err := w.failed.Load(); err != nil {
 		return nil, *err
 	}
-	// If no directory was read, the answer is the last one, unless the scan follows links: their
-	// targets can change alone.
-	if t.result != nil && !w.changed.Load() && !w.followed.Load() {
-		return t.result, nil
-	}
-	t.result = w.collect(t.root, roots)
-	return t.result, nil
+	return w.collect(t.root, roots), nil
 }
 
 // tree returns the remembered state of some roots.
@@ -143,8 +136,6 @@ type walk struct {
 	tokens      chan struct{} // limits how many directories are looked at together
 	names       atomic.Int64  // remembered names and names read now
 	directories atomic.Int64  // number of directories
-	changed     atomic.Bool   // a directory was read
-	followed    atomic.Bool   // there are links to follow
 	failed      atomic.Pointer[error]
 }
 
@@ -186,15 +177,11 @@ func (w *walk) renew(n *node, path string, depth int) error {
 		if !n.deep {
 			*n = node{name: n.name, state: n.state, hide: n.hide, deep: true}
 			n.itself(TooDeep, 0)
-			w.changed.Store(true)
 		}
 		return nil
 	}
 	if err := w.look(n, path, depth+1 == w.depth); err != nil {
 		return err
-	}
-	if len(n.links) > 0 {
-		w.followed.Store(true)
 	}
 	if w.names.Add(int64(n.names)) > w.limit {
 		return fmt.Errorf("%s: more than %d: %w", hostpath.Quote(path), w.limit, ErrTooLarge)

@@ -378,7 +378,7 @@ func TestScanAgain(t *testing.T) {
 					t.Fatalf("step %d: got\n  %s\nand by a first look\n  %s", step, strings.Join(g, "\n  "), strings.Join(f, "\n  "))
 				}
 				again, err := s.Scan(dir)
-				if err != nil || again != got && !slices.Equal(show(dir, again), show(dir, got)) {
+				if err != nil || !slices.Equal(show(dir, again), show(dir, got)) {
 					t.Fatalf("step %d: the same tree, looked at again: %v", step, err)
 				}
 			}
