@@ -155,13 +155,13 @@ func (c *collection) links(n *node, path string) {
 
 // name reports the names in dir of hidden files.
 func (c *collection) name(dir string, dev uint64) {
-	list, err := readDir(dir, c.now())
+	entries, _, err := readDir(dir)
 	if err != nil {
 		return // removed since the scan read it
 	}
-	for _, e := range list.entries {
+	for _, e := range entries {
 		at := join(dir, e.name)
-		if h, ok := c.files[file{dev, e.inode}]; ok && e.kind == regular && h.path != at && !c.known[at] {
+		if h, ok := c.files[file{dev, e.inode}]; ok && e.kind == unix.DT_REG && h.path != at && !c.known[at] {
 			c.out.Found = append(c.out.Found, Found{Path: at, Reason: HardLink, Pattern: h.pattern, LinkedName: h.path})
 		}
 	}

@@ -18,17 +18,16 @@ import (
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
-// readDir reads a directory. It does not follow a symlink.
-func readDir(path string, now time.Time) (l listing, err error) {
+// readDir reads a directory, and its identity before that. It does not follow a symlink.
+func readDir(path string) (entries []dirent, id identity, err error) {
 	fd, err := hostpath.Openat(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return l, err
+		return nil, id, err
 	}
 	defer unix.Close(fd)
-	if l.id, err = identityBy(func(st *unix.Stat_t) error { return unix.Fstat(fd, st) }); err != nil {
-		return l, err
+	if id, err = identityBy(func(st *unix.Stat_t) error { return unix.Fstat(fd, st) }); err != nil {
+		return nil, id, err
 	}
-	l.timesReliable = timesReliable(l.id, now)
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	for {
@@ -38,9 +37,9 @@ func readDir(path string, now time.Time) (l listing, err error) {
 			return err
 		})
 		if err != nil || n <= 0 {
-			return l, err
+			return entries, id, err
 		}
-		l.entries = parse(l.entries, fd, (*buf)[:n])
+		entries = parse(entries, fd, (*buf)[:n])
 	}
 }
 
@@ -67,18 +66,7 @@ func parse(entries []dirent, fd int, b []byte) []dirent {
 			}
 			t = byte(st.Mode & unix.S_IFMT >> 12)
 		}
-		e := dirent{name: name, kind: other, inode: inode}
-		switch t {
-		case unix.DT_REG:
-			e.kind = regular
-		case unix.DT_DIR:
-			e.kind = directory
-		case unix.DT_LNK:
-			e.kind = symlink
-		case unix.DT_SOCK:
-			e.kind = socket
-		}
-		entries = append(entries, e)
+		entries = append(entries, dirent{name, t, inode})
 	}
 	return entries
 }

@@ -44,8 +44,8 @@ func (n *node) itself(why Reason, owner uint32) {
 
 // reported is the finding of an entry of a directory.
 func reported(path string, e dirent, why Reason, pattern int) Found {
-	f := Found{Path: path, Reason: why, Dir: e.kind == directory, Symlink: e.kind == symlink, Pattern: pattern}
-	if e.kind == regular {
+	f := Found{Path: path, Reason: why, Dir: e.kind == unix.DT_DIR, Symlink: e.kind == unix.DT_LNK, Pattern: pattern}
+	if e.kind == unix.DT_REG {
 		f.inode = e.inode
 	}
 	return f
@@ -73,29 +73,12 @@ type link struct {
 	state glob.State
 }
 
-// A listing is the content of a directory, and its identity before the read.
-type listing struct {
-	entries       []dirent
-	id            identity
-	timesReliable bool
-}
-
 // A dirent is one entry of a directory.
 type dirent struct {
 	name  string // shares memory with a longer text
-	kind  kind
+	kind  byte   // such as unix.DT_REG
 	inode uint64
 }
-
-type kind uint8
-
-const (
-	regular kind = iota
-	directory
-	symlink
-	socket
-	other
-)
 
 // settling is the age from which the scanner believes a directory's times: the coarsest clock of a
 // file system in use, FAT's, ticks every two seconds.
@@ -122,7 +105,8 @@ func (w *walk) look(n *node, path string, last bool) error {
 func (w *walk) read(n *node, path string, last bool) error {
 	known := n.dirs
 	*n = node{name: n.name, state: n.state, hide: n.hide, size: n.size}
-	list, err := readDir(path, w.now())
+	now := w.now()
+	entries, id, err := readDir(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
 		return nil // removed, or never a directory
@@ -136,10 +120,10 @@ func (w *walk) read(n *node, path string, last bool) error {
 	case err != nil:
 		return &fs.PathError{Op: "search", Path: path, Err: err}
 	}
-	n.id, n.names = list.id, len(list.entries)
-	n.timesReliable = list.timesReliable
+	n.id, n.names = id, len(entries)
+	n.timesReliable = timesReliable(id, now)
 	n.shallow = last && len(known) == 0
-	w.sort(n, path, list.entries, known)
+	w.sort(n, path, entries, known)
 	return nil
 }
 
@@ -154,19 +138,19 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 	for _, e := range entries {
 		pattern, named := w.judge(n, path, e)
 		switch {
-		case e.kind == directory && n.shallow:
-		case e.kind == directory:
+		case e.kind == unix.DT_DIR && n.shallow:
+		case e.kind == unix.DT_DIR:
 			w.enter(n, e.name, pattern, was[e.name])
 		case pattern >= 0:
-		case e.kind == regular && !named:
+		case e.kind == unix.DT_REG && !named:
 			inodes = binary.NativeEndian.AppendUint64(inodes, e.inode)
-		case e.kind == symlink && n.hide == 0:
+		case e.kind == unix.DT_LNK && n.hide == 0:
 			// If the name itself moves no pattern forward, the scan finds everything behind the
 			// link at its own path.
 			if next := w.query.Set.Next(n.state, e.name); !w.query.Set.Covered(next, w.query.Set.Start()) {
 				n.links = append(n.links, link{strings.Clone(e.name), next})
 			}
-		case e.kind == socket && w.query.Sockets && n.hide == 0:
+		case e.kind == unix.DT_SOCK && w.query.Sockets && n.hide == 0:
 			n.found = append(n.found, reported(strings.Clone(e.name), e, Socket, -1))
 		}
 		if !w.query.Repositories || n.hide != 0 {
@@ -176,7 +160,7 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 		case ".git":
 			n.itself(Repository, 0)
 		case "HEAD":
-			head = e.kind != directory
+			head = e.kind != unix.DT_DIR
 		case "objects":
 			objects = true
 		case "refs":
@@ -203,16 +187,16 @@ func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
 		m = w.query.Set.Match(n.state, e.name)
 	}
 	pattern = m.Any
-	if e.kind == directory {
+	if e.kind == unix.DT_DIR {
 		pattern = m.Dir
-	} else if e.kind == symlink && m.Dir != m.Any {
+	} else if e.kind == unix.DT_LNK && m.Dir != m.Any {
 		// The link's target can change without this directory's times.
 		n.timesReliable = false
-		if leadsToDir(join(path, e.name)) {
+		if info, err := os.Stat(join(path, e.name)); err == nil && info.IsDir() {
 			pattern = m.Dir
 		}
 	}
-	named = pattern < 0 && n.hide == 0 && e.kind != directory && w.query.Name != nil && w.query.Name(e.name)
+	named = pattern < 0 && n.hide == 0 && e.kind != unix.DT_DIR && w.query.Name != nil && w.query.Name(e.name)
 	report := func(why Reason) { n.found = append(n.found, reported(strings.Clone(e.name), e, why, pattern)) }
 	if pattern >= 0 {
 		report(Matched)
@@ -241,11 +225,6 @@ func (w *walk) enter(n *node, name string, pattern int, known *node) {
 		child = known
 	}
 	n.dirs = append(n.dirs, child)
-}
-
-func leadsToDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 func ignoringEINTR(f func() error) error {
