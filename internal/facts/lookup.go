@@ -100,23 +100,9 @@ func follow(from, p string) (way view.Way) {
 	case err != nil:
 		way.Err = err
 	}
-	if info == nil {
-		return way
-	}
-	switch mode := info.Mode(); {
-	case mode.IsDir():
-		way.Kind = view.Directory
-	case mode.IsRegular():
-		way.Kind = view.File
-	case mode&fs.ModeSocket != 0:
-		way.Kind = view.Socket
-	case mode&fs.ModeCharDevice != 0:
-		way.Kind = view.CharDevice
-	default:
-		way.Kind = view.Other
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		way.UID, way.Names = st.Uid, uint64(st.Nlink)
+	if info != nil {
+		st := info.Sys().(*syscall.Stat_t)
+		way.Kind, way.UID, way.Names = view.Kind(st.Mode&syscall.S_IFMT>>12), st.Uid, uint64(st.Nlink)
 	}
 	return way
 }

@@ -51,16 +51,15 @@ type Links struct {
 // ErrUnsearchable is the error of a Way through a directory that the caller may not search.
 var ErrUnsearchable = errors.New("permission denied")
 
-// Kind is the kind of file at a path.
+// Kind is the kind of file at a path, by the system's number: the highest four bits of its mode.
 type Kind uint8
 
 const (
-	Absent Kind = iota
-	Directory
-	File // a regular one
-	Socket
-	CharDevice
-	Other
+	Absent     Kind = 0
+	CharDevice Kind = 2
+	Directory  Kind = 4
+	File       Kind = 8 // a regular one
+	Socket     Kind = 12
 )
 
 // A Repository describes git's files in a directory.
