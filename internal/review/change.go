@@ -16,23 +16,24 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// Kind is the kind of file at a path of a layer.
+// Kind is the kind of file at a path of a layer, by the system's number: the highest four bits of its
+// mode.
 type Kind uint8
 
 const (
-	Absent Kind = iota
-	File
-	Directory
-	Symlink
-	Fifo
-	Socket
-	Device
-	Whiteout // in an upper layer: the path is deleted
+	Absent    Kind = 0
+	Fifo      Kind = 1
+	Device    Kind = 2 // of characters or, here, of blocks
+	Directory Kind = 4
+	File      Kind = 8
+	Symlink   Kind = 10
+	Socket    Kind = 12
+	Whiteout  Kind = 16 // in an upper layer: the path is deleted
 )
 
 // String returns text for people.
 func (k Kind) String() string {
-	return [...]string{"nothing", "file", "directory", "symlink", "fifo", "socket", "device", "whiteout"}[k]
+	return [...]string{Absent: "nothing", Fifo: "fifo", Device: "device", Directory: "directory", File: "file", Symlink: "symlink", Socket: "socket", Whiteout: "whiteout"}[k]
 }
 
 // A Node describes the file at a path of one layer.

@@ -232,19 +232,8 @@ const opaqueMark = "user.overlay.opaque"
 func fdPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 func nodeOf(st *unix.Stat_t) Node {
-	n := Node{Mode: st.Mode & 0o7777, Gid: st.Gid, Size: st.Size, Dev: uint64(st.Dev), Ino: st.Ino, Links: uint64(st.Nlink), MTime: st.Mtim.Nano(), CTime: st.Ctim.Nano()}
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		n.Kind = File
-	case unix.S_IFDIR:
-		n.Kind = Directory
-	case unix.S_IFLNK:
-		n.Kind = Symlink
-	case unix.S_IFIFO:
-		n.Kind = Fifo
-	case unix.S_IFSOCK:
-		n.Kind = Socket
-	default:
+	n := Node{Kind: Kind(st.Mode & unix.S_IFMT >> 12), Mode: st.Mode & 0o7777, Gid: st.Gid, Size: st.Size, Dev: uint64(st.Dev), Ino: st.Ino, Links: uint64(st.Nlink), MTime: st.Mtim.Nano(), CTime: st.Ctim.Nano()}
+	if st.Mode&unix.S_IFMT == unix.S_IFBLK {
 		n.Kind = Device
 	}
 	return n
