@@ -2,15 +2,12 @@ package review
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -27,12 +24,6 @@ const (
 )
 
 var errLarge = errors.New("a file of git that is too large to read, or too large together with others")
-
-// indexCopy is the name of a copy of an index of git from the beginning of the review.
-func indexCopy(layer int, p string) string {
-	sum := sha256.Sum256([]byte(p))
-	return fmt.Sprintf("index-%d-%s", layer, hex.EncodeToString(sum[:8]))
-}
 
 // settle adds what a person should know of a change at a path of the host.
 func (rules *Rules) settle(c *Change, full string) {
@@ -349,28 +340,14 @@ func (r *Review) mergeIndex(layer int, c *Change, ofHost bool) (bool, error) {
 	case added >= 0:
 		c.Refused = fmt.Sprintf("it makes %.300q a submodule: git status would act on its configuration", index.Links[added])
 	}
-	then, err := os.Open(filepath.Join(r.dir, indexCopy(layer, c.Path)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
-	} else if err != nil {
-		return false, err
-	}
-	defer then.Close()
-	if c.Refused != "" || !known {
+	was, begun := r.rec.Layers[layer].Indexes[name(c.Path)]
+	if c.Refused != "" || !known || !begun {
 		return true, nil
 	}
-	info, err := then.Stat()
-	if err != nil {
-		return false, err
-	}
-	was, ok := gitindex.Read(then, info.Size(), hash)
-	if !ok {
-		return true, nil
-	}
-	if host.Entries == was.Entries {
+	if host.Entries == string(was) {
 		c.Conflict = ""
 	}
-	return index.Entries != was.Entries && index.Entries != host.Entries, nil
+	return index.Entries != string(was) && index.Entries != host.Entries, nil
 }
 
 // openGit opens a file of git, if it has at most limit bytes, and it and those that were opened before
@@ -450,14 +427,4 @@ func hashSize(index string, trees ...*tree) (size int) {
 		}
 	}
 	return cmp.Or(size, gitindex.HashSize(""))
-}
-
-// copyIndex copies an index of git into the review's directory before commands see it. One that
-// cannot be read is an ordinary file.
-func (t *tree) copyIndex(dir string, layer int, p string) error {
-	b, err := t.read(p, maxGitFile)
-	if err != nil {
-		return nil
-	}
-	return writeFile(dir, indexCopy(layer, p), b, false, os.Rename)
 }

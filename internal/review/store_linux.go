@@ -94,6 +94,8 @@ type layerRecord struct {
 	Upper  name  // in the review's directory
 	Lock   name  // a file that the mounter locks, in the review's directory
 	Begun  int64 // the latest change time of source files that commands found
+	// Indexes are the Entries of git's indexes that commands found.
+	Indexes map[name][]byte
 }
 
 // unused reports whether no engine has stored anything in a review, and nobody applied it.
@@ -187,7 +189,7 @@ func onlyLocked(dir string) error {
 }
 
 // Add says that commands are about to see the overlay of a source, with the upper directory upper,
-// whose mounter holds an exclusive lock on lock. It copies the indexes in gitDirs that lie in the
+// whose mounter holds an exclusive lock on lock. It records the indexes in gitDirs that lie in the
 // source.
 func (r *Review) Add(ctx context.Context, source, upper, lock string, gitDirs ...string) error {
 	r.adding.Lock()
@@ -211,11 +213,14 @@ func (r *Review) Add(ctx context.Context, source, upper, lock string, gitDirs ..
 		return err
 	}
 	defer lower.close()
+	indexes := map[name][]byte{}
 	for _, dir := range gitDirs {
-		if paths.Inside(source, dir) {
-			if err := lower.copyIndex(r.dir, len(r.rec.Layers), strings.TrimPrefix(dir+"/index", source+"/")); err != nil {
-				return err
-			}
+		p := strings.TrimPrefix(dir+"/index", source+"/")
+		if !paths.Inside(source, dir) {
+			continue
+		}
+		if index, ok, _ := lower.index(p, hashSize(p, lower)); ok { // another one is an ordinary file
+			indexes[name(p)] = []byte(index.Entries)
 		}
 	}
 	known, err := r.known()
@@ -228,7 +233,7 @@ func (r *Review) Add(ctx context.Context, source, upper, lock string, gitDirs ..
 	}
 	relative := func(p string) name { return name(strings.TrimPrefix(p, r.dir+"/")) }
 	rec := r.rec
-	rec.Layers = append(slices.Clip(rec.Layers), layerRecord{Source: name(source), Upper: relative(upper), Lock: relative(lock), Begun: begun})
+	rec.Layers = append(slices.Clip(rec.Layers), layerRecord{Source: name(source), Upper: relative(upper), Lock: relative(lock), Begun: begun, Indexes: indexes})
 	if err = r.store.write(r.dir, recordFile, &rec); err == nil {
 		r.rec = rec
 	}
