@@ -125,20 +125,19 @@ func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, env [
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: g.as.UID, Gid: g.as.GID, Groups: g.as.Groups}}
 	}
 	cmd.WaitDelay = time.Second
-	var out, diag capped
-	out.limit, diag.limit = maxGitOut, 4<<10
+	out, diag := capped{left: maxGitOut}, capped{left: maxGitOut}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &out, &diag
 	err := cmd.Run()
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("git: no answer: %w", context.Cause(ctx))
+	case out.left < 0: // it failed at that
+		return nil, fmt.Errorf("git: more than %d bytes of configuration: %w", maxGitOut, ErrGitLayout)
 	case err != nil && bytes.Contains(diag.buf.Bytes(), []byte("Permission denied")):
 		return nil, fmt.Errorf("git: %w", fs.ErrPermission)
 	case err != nil:
 		// Git's own message may have a value from a file that commands may not read.
 		return nil, fmt.Errorf("git: %s %s: %w", git.Path(), args[0], err)
-	case out.over:
-		return nil, fmt.Errorf("git: more than %d bytes of configuration: %w", maxGitOut, ErrGitLayout)
 	}
 	return out.buf.Bytes(), nil
 }
@@ -340,19 +339,15 @@ func (w *Workspace) lookup(k string) (string, bool) {
 	return w.lookupEnv(k)
 }
 
-// capped keeps the first limit bytes and records whether there were more.
+// capped keeps at most left bytes, and refuses more.
 type capped struct {
-	buf   bytes.Buffer
-	limit int
-	over  bool
+	buf  bytes.Buffer // whose ReadFrom would know no limit
+	left int
 }
 
 func (c *capped) Write(p []byte) (int, error) {
-	room := c.limit - c.buf.Len()
-	if len(p) > room {
-		c.over = true
-		c.buf.Write(p[:room])
-		return len(p), nil
+	if c.left -= len(p); c.left < 0 {
+		return 0, io.ErrShortWrite
 	}
 	return c.buf.Write(p)
 }
