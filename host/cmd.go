@@ -202,16 +202,6 @@ func (c *Cmd) String() string {
 	return hostpath.ShellQuotedAll(words, hostpath.Visible)
 }
 
-// Run starts the command and waits for its end. The error is nil for exit status 0, and an
-// *ExitError for any other end of the command. Every other error is the sandbox's: the command did
-// not run, or its sandbox broke.
-func (c *Cmd) Run() error {
-	if err := c.Start(); err != nil {
-		return err
-	}
-	return c.Wait()
-}
-
 // errNotMade is the error of a Cmd without a Host.
 var errNotMade = errors.New("host: Cmd was not made by Host.Command")
 

@@ -96,3 +96,13 @@ func (c *Cmd) pipe(method string, open func() (read, write *os.File, err error))
 	}
 	return open()
 }
+
+// Run starts the command and waits for its end. The error is nil for exit status 0, and an
+// *ExitError for any other end of the command. Every other error is the sandbox's: the command did
+// not run, or its sandbox broke.
+func (c *Cmd) Run() error {
+	if err := c.Start(); err != nil {
+		return err
+	}
+	return c.Wait()
+}

@@ -5,6 +5,7 @@ package host
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"github.com/sbxhost/sbxhost/internal/env"
 	"github.com/sbxhost/sbxhost/internal/policy"
@@ -55,4 +56,13 @@ func (c *Cmd) command(ctx context.Context, opened *sandbox.Open, planning bool) 
 			[]shared.Loss{{Feature: shared.FeatureTrace, Attribute: "Trace", What: "a trace", Hint: "leave it out, or use another engine"}})
 	}
 	return command, origins, command.Validate()
+}
+
+// droppedFromPath lists the directories of the caller's PATH that the command's PATH omits because
+// they are in the workspace.
+func (c *Cmd) droppedFromPath(environ []string, origins []EnvVar) []string {
+	if !slices.Contains(origins, EnvVar{Name: "PATH", Origin: env.OriginBuiltin}) {
+		return nil
+	}
+	return c.host.caller.DroppedFromPath(environ, c.host.writable().Roots)
 }

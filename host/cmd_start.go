@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"syscall"
@@ -312,4 +313,32 @@ func (c *Cmd) streams() *stdio.Streams {
 func (c *Cmd) withoutTTY() {
 	c.files.Remake()
 	c.TTY, c.Stdin = false, nil
+}
+
+// announce logs a decision and passes it to Decided, before the command runs. It does neither after
+// Start has returned without the command.
+func (c *Cmd) announce(ctx context.Context, now *announcement, decision Decision, dir string) error {
+	c.mu.Lock()
+	before, abandoned := c.announced, c.abandoned.Load()
+	if !abandoned {
+		c.announced = now
+	}
+	c.mu.Unlock()
+	if abandoned {
+		return ctx.Err()
+	}
+	if reflect.DeepEqual(before, now) {
+		return nil
+	}
+	sandbox.SetStage(ctx, "the audit log was written")
+	if err := c.logDecision(decision, dir); err != nil {
+		c.mu.Lock()
+		c.announced = before
+		c.mu.Unlock()
+		return err
+	}
+	if c.Decided != nil && !c.abandoned.Load() {
+		c.Decided(decision)
+	}
+	return nil
 }

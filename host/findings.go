@@ -4,7 +4,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/sbxhost/sbxhost/internal/approvals"
@@ -36,17 +35,4 @@ func (h *Host) AcknowledgeFindings(ctx context.Context) (seen []approvals.Findin
 	}
 	seen = slices.DeleteFunc(slices.Clone(list), func(t approvals.Finding) bool { return !facts.StillPresent(&t) })
 	return seen, store.AcknowledgeFindings(ctx, list)
-}
-
-// keepFindings adds a command's findings to the list. It returns why it could not.
-func (h *Host) keepFindings(made *facts.Changes) string {
-	store, list := h.options.Approvals.Store, made.Findings()
-	if store == nil || len(list) == 0 {
-		return ""
-	}
-	err := store.AddFindings(context.Background(), list, facts.StillPresent)
-	if err != nil && !errors.Is(err, approvals.ErrTampered) { // such as root's store in the home of a user, which Findings reports
-		return "cannot write the list of what commands made: " + err.Error()
-	}
-	return ""
 }

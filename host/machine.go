@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
+	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/audit"
 	"github.com/sbxhost/sbxhost/internal/facts"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
@@ -237,4 +238,17 @@ func (h *Host) EndProcesses(ctx context.Context) error { return h.pool.EndProces
 // sessionOf returns the session of a sandbox.
 func (h *Host) sessionOf(opened *sandbox.Open) SessionReport {
 	return SessionReport{Name: h.session.Name(), Dir: h.session.Shown(opened.Resolved.Spec.Session.Dir)}
+}
+
+// keepFindings adds a command's findings to the list. It returns why it could not.
+func (h *Host) keepFindings(made *facts.Changes) string {
+	store, list := h.options.Approvals.Store, made.Findings()
+	if store == nil || len(list) == 0 {
+		return ""
+	}
+	err := store.AddFindings(context.Background(), list, facts.StillPresent)
+	if err != nil && !errors.Is(err, approvals.ErrTampered) { // such as root's store in the home of a user, which Findings reports
+		return "cannot write the list of what commands made: " + err.Error()
+	}
+	return ""
 }

@@ -4,8 +4,6 @@ package host
 
 import (
 	"cmp"
-	"context"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -104,34 +102,6 @@ func (c *Cmd) denial(err error) (decision, rule, reason string) {
 		return denied, string(policy.RuleNotStarted), err.Error()
 	}
 	return denied, c.report.Rule, c.report.Reason
-}
-
-// announce logs a decision and passes it to Decided, before the command runs. It does neither after
-// Start has returned without the command.
-func (c *Cmd) announce(ctx context.Context, now *announcement, decision Decision, dir string) error {
-	c.mu.Lock()
-	before, abandoned := c.announced, c.abandoned.Load()
-	if !abandoned {
-		c.announced = now
-	}
-	c.mu.Unlock()
-	if abandoned {
-		return ctx.Err()
-	}
-	if reflect.DeepEqual(before, now) {
-		return nil
-	}
-	sandbox.SetStage(ctx, "the audit log was written")
-	if err := c.logDecision(decision, dir); err != nil {
-		c.mu.Lock()
-		c.announced = before
-		c.mu.Unlock()
-		return err
-	}
-	if c.Decided != nil && !c.abandoned.Load() {
-		c.Decided(decision)
-	}
-	return nil
 }
 
 // unwindTime is how long Start waits for an overdue begin to undo its work, before it returns

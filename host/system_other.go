@@ -76,6 +76,7 @@ func (c *Cmd) Start() error {
 // These methods fail like Start.
 
 func (c *Cmd) Explain() (*Explanation, error)             { return nil, c.Start() }
+func (c *Cmd) Run() error                                 { return c.Start() }
 func (c *Cmd) Wait() error                                { return errSystem }
 func (c *Cmd) Denied(shared.TracedCall) ([]Denial, error) { return nil, errSystem }
 func (c *Cmd) Signal(os.Signal) error                     { return errSystem }

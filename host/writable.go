@@ -5,7 +5,6 @@ package host
 import (
 	"slices"
 
-	"github.com/sbxhost/sbxhost/internal/env"
 	"github.com/sbxhost/sbxhost/internal/facts"
 	"github.com/sbxhost/sbxhost/internal/review"
 	"github.com/sbxhost/sbxhost/internal/session"
@@ -60,13 +59,4 @@ func WritableDirs(o Options) (dirs []string) {
 		dirs = append(dirs, r.Path)
 	}
 	return slices.Concat(dirs, w.Outer, w.Binds)
-}
-
-// droppedFromPath lists the directories of the caller's PATH that the command's PATH omits because
-// they are in the workspace.
-func (c *Cmd) droppedFromPath(environ []string, origins []EnvVar) []string {
-	if !slices.Contains(origins, EnvVar{Name: "PATH", Origin: env.OriginBuiltin}) {
-		return nil
-	}
-	return c.host.caller.DroppedFromPath(environ, c.host.writable().Roots)
 }
