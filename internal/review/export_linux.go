@@ -26,9 +26,9 @@ const maxExported = 16 << 20
 const maxExportedInAll = 256 << 20
 
 // maxCost bounds the sum, over all files, of the lines of both sides to the power of 1.5, which is how
-// git's time grows: two million lines, in a minute, if one file has them all. A command can make a file
-// in which every second byte ends a line, and git needs minutes and a GiB for 16 MiB of these.
-const maxCost = 3e9
+// git's time grows: a million lines, if one file has them all. A command can make a file in which
+// every second byte ends a line, and git needs minutes and a GiB for 16 MiB of these.
+const maxCost = 1e9
 
 // diffPrefix begins the names of directories for diffs.
 const diffPrefix = "diff-"

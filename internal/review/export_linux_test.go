@@ -129,7 +129,7 @@ func TestExportOfManyLines(t *testing.T) {
 	ends := func(n int) string { return strings.Repeat("\n", n) }
 	most := int(math.Pow(maxCost, 1/1.5))
 	w := newWorkspace(t, "few 1", "gone "+ends(most+1), "many "+ends(most/2), "mode "+ends(most))
-	for _, line := range []string{"few 2", "gone -", "many " + ends(most/2+2), "mode " + ends(most), "new " + ends(most+1)} {
+	for _, line := range []string{"few 2", "gone -", "many " + ends(most/2+3), "mode " + ends(most), "new " + ends(most+1)} {
 		w.write(w.upper, line)
 	}
 	w.check(os.Chmod(filepath.Join(w.upper, "mode"), 0o755))
