@@ -5,6 +5,7 @@ package shared
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -58,14 +59,7 @@ func (s *server) settle(method string, err *error) {
 
 func (s *server) panicked(method string, value any) error {
 	s.log.Error("engine panicked", "method", method, "panic", value, "stack", string(debug.Stack()))
-	e := &Error{Kind: ErrBroken, Message: "the engine panicked in " + method}
-	switch v := value.(type) {
-	case error:
-		e.Message += ": " + v.Error()
-	case string:
-		e.Message += ": " + v
-	}
-	return e
+	return &Error{Kind: ErrBroken, Message: fmt.Sprintf("the engine panicked in %s: %v", method, value)}
 }
 
 func (s *server) Info(ctx context.Context, _ *pb.InfoRequest) (_ *pb.InfoReply, err error) {
@@ -188,22 +182,11 @@ func (s *server) Plan(ctx context.Context, in *pb.PlanRequest) (_ *pb.PlanReply,
 
 func (s *server) Signal(ctx context.Context, in *pb.SignalRequest) (_ *pb.SignalReply, err error) {
 	defer s.settle("Signal", &err)
-	p, err := s.process(in.GetProcessId())
-	if err != nil {
-		return nil, err
-	}
-	return &pb.SignalReply{}, p.Signal(ctx, Signal(in.GetSignal()))
-}
-
-// process finds a process during its call of Run.
-func (s *server) process(id string) (*servedProcess, error) {
-	if p, ok := s.processes.Load(id); ok {
-		return p.(*servedProcess), nil
-	}
-	if n, err := strconv.ParseUint(id, 10, 64); err == nil && n > 0 && n <= s.lastID.Load() {
+	p, runs := s.processes.Load(in.GetProcessId()) // during its call of Run
+	if !runs {
 		return nil, os.ErrProcessDone
 	}
-	return nil, &Error{Kind: ErrClosed, Message: "there is no such process"}
+	return &pb.SignalReply{}, p.(*servedProcess).Signal(ctx, Signal(in.GetSignal()))
 }
 
 // shutdown kills all commands, closes all sandboxes before ctx ends, and refuses new ones.
