@@ -25,6 +25,9 @@ const (
 
 var errLarge = errors.New("a file of git that is too large to read, or too large together with others")
 
+// indexKey is the path of an index as a key in JSON, whatever bytes it has.
+func indexKey(p string) string { return fmt.Sprintf("%+q", p) }
+
 // settle adds what a person should know of a change at a path of the host.
 func (rules *Rules) settle(c *Change, full string) {
 	if c.New.Kind == Symlink && c.Refused == "" && rules.Above != nil {
@@ -340,7 +343,7 @@ func (r *Review) mergeIndex(layer int, c *Change, ofHost bool) (bool, error) {
 	case added >= 0:
 		c.Refused = fmt.Sprintf("it makes %.300q a submodule: git status would act on its configuration", index.Links[added])
 	}
-	was, begun := r.rec.Layers[layer].Indexes[name(c.Path)]
+	was, begun := r.rec.Layers[layer].Indexes[indexKey(c.Path)]
 	if c.Refused != "" || !known || !begun {
 		return true, nil
 	}

@@ -94,8 +94,8 @@ type layerRecord struct {
 	Upper  name  // in the review's directory
 	Lock   name  // a file that the mounter locks, in the review's directory
 	Begun  int64 // the latest change time of source files that commands found
-	// Indexes are the Entries of git's indexes that commands found.
-	Indexes map[name][]byte
+	// Indexes are the Entries of git's indexes that commands found, by indexKey.
+	Indexes map[string][]byte
 }
 
 // unused reports whether no engine has stored anything in a review, and nobody applied it.
@@ -213,14 +213,14 @@ func (r *Review) Add(ctx context.Context, source, upper, lock string, gitDirs ..
 		return err
 	}
 	defer lower.close()
-	indexes := map[name][]byte{}
+	indexes := map[string][]byte{}
 	for _, dir := range gitDirs {
 		p := strings.TrimPrefix(dir+"/index", source+"/")
 		if !paths.Inside(source, dir) {
 			continue
 		}
 		if index, ok, _ := lower.index(p, hashSize(p, lower)); ok { // another one is an ordinary file
-			indexes[name(p)] = []byte(index.Entries)
+			indexes[indexKey(p)] = []byte(index.Entries)
 		}
 	}
 	known, err := r.known()
