@@ -431,7 +431,7 @@ func TestNoopTellsWhatItDoesNotHold(t *testing.T) {
 		}
 		var got []string
 		for _, note := range cmd.Report().Degraded {
-			what, ok := strings.CutSuffix(note, ` is not held: engine "noop" does not isolate commands`)
+			what, ok := strings.CutSuffix(note, ` is not promised: engine "noop" claims no isolation`)
 			if !ok {
 				t.Errorf("told %q", note)
 			}

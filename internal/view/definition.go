@@ -319,10 +319,6 @@ func (d Definition) ImplicitName() string {
 
 // Unheld lists each attribute that an engine without isolation ignores.
 func (d *Definition) Unheld(engine string) (notes []string) {
-	format := "%s is not promised: engine %q claims no isolation" // it may enforce it
-	if engine == "noop" {
-		format = "%s is not held: engine %q does not isolate commands"
-	}
 	for _, p := range []struct {
 		text  string
 		asked bool
@@ -330,7 +326,7 @@ func (d *Definition) Unheld(engine string) (notes []string) {
 		{"network = " + d.Network.String(), !d.Network.Host}, {"read_only", d.ReadOnly}, {"deny_paths", len(d.DenyPaths) > 0}, {"protect_paths", len(d.ProtectPaths) > 0},
 	} {
 		if p.asked {
-			notes = append(notes, fmt.Sprintf(format, p.text, engine))
+			notes = append(notes, fmt.Sprintf("%s is not promised: engine %q claims no isolation", p.text, engine)) // it may enforce it
 		}
 	}
 	return notes
