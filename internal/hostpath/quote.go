@@ -93,18 +93,15 @@ func EscapeJSON(text string, shown func(rune) bool) string {
 // QuoteList shows the first paths, and how many more there are. A command can make a hundred
 // thousand.
 func QuoteList(paths []string) string {
-	var b strings.Builder
-	for i, p := range paths {
-		if i == maxListed {
-			b.WriteString(" and " + strconv.Itoa(len(paths)-i) + " more")
-			break
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(Quote(p))
+	var quoted []string
+	for _, p := range paths[:min(len(paths), maxListed)] {
+		quoted = append(quoted, Quote(p))
 	}
-	return b.String()
+	list := strings.Join(quoted, ", ")
+	if more := len(paths) - maxListed; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return list
 }
 
 // MostIn returns the deepest directory that contains more than half of some absolute, clean paths,
