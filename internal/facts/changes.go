@@ -228,16 +228,11 @@ func (out *Resolved) reportable(found *scan.Result, submodules map[string]submod
 		}
 	}
 	repositories = slices.DeleteFunc(repositories, func(p string) bool {
-		dir, err := os.OpenFile(filepath.Join(p, ".git"), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+		names, err := namesIn(filepath.Join(p, ".git"), 1)
 		if errors.Is(err, fs.ErrNotExist) { // with a .git, it is a work tree, whatever else it contains
 			return workspace.OfWorktree(p)
 		}
-		if err != nil {
-			return false
-		}
-		defer dir.Close()
-		_, err = dir.Readdirnames(1) // there can be millions
-		return err == io.EOF && !workspace.MayBeBare(p)
+		return err == nil && len(names) == 0 && !workspace.MayBeBare(p)
 	})
 	return repositories, instructions, unread
 }
@@ -299,14 +294,23 @@ func untouched(h *view.Hold) bool {
 // protect it though this one's does not. It may be gone by now. If a command itself makes an empty
 // directory, a later command that fills it is reported.
 func holdsPlace(p string) bool {
-	fd, err := hostpath.OpenNoSymlinks(p, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	names, err := namesIn(p, 2)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && (len(names) == 0 || slices.Equal(names, []string{".gitignore"}))
+}
+
+// namesIn returns up to n names in a directory, whose path has no symlink: there can be millions.
+func namesIn(dir string, n int) ([]string, error) {
+	fd, err := hostpath.OpenNoSymlinks(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return errors.Is(err, fs.ErrNotExist)
+		return nil, err
 	}
-	dir := os.NewFile(uintptr(fd), p)
-	defer dir.Close()
-	names, err := dir.Readdirnames(2)
-	return err == io.EOF || slices.Equal(names, []string{".gitignore"})
+	f := os.NewFile(uintptr(fd), dir)
+	defer f.Close()
+	names, err := f.Readdirnames(n)
+	if err == io.EOF {
+		err = nil
+	}
+	return names, err
 }
 
 // Changes finds what changed since the start of the command.

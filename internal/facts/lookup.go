@@ -94,11 +94,8 @@ func follow(from, p string) (way view.Way) {
 		target, _ := os.Readlink(link) // if it is gone, the loop looks again
 		way.Links, way.Targets = append(way.Links, link), append(way.Targets, target)
 	})
-	switch way.End = end; {
-	case errors.Is(err, fs.ErrPermission):
+	if way.End, way.Err = end, err; errors.Is(err, fs.ErrPermission) {
 		way.Err = view.ErrUnsearchable
-	case err != nil:
-		way.Err = err
 	}
 	if info != nil {
 		st := info.Sys().(*syscall.Stat_t)
@@ -134,13 +131,8 @@ func (o *Owner) searches(dir os.FileInfo) bool {
 }
 
 func (f *lookup) Empty(dir string) bool {
-	d, err := os.Open(dir)
-	if err != nil {
-		return false
-	}
-	defer d.Close()
-	names, _ := d.Readdirnames(2)
-	return len(names) == 0 || len(names) == 1 && names[0] == ".git"
+	names, err := namesIn(dir, 2)
+	return err == nil && (len(names) == 0 || slices.Equal(names, []string{".git"}))
 }
 
 // maxLooked is how many entries of a directory and its subdirectories LinksIn reads.

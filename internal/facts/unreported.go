@@ -29,7 +29,7 @@ import (
 // workspace reports that nobody knows what was made in these directories.
 type mark struct {
 	name string
-	file *os.File // locked
+	fd   int // locked
 	tops []string
 }
 
@@ -56,20 +56,18 @@ func (m *Machine) newMark(tops []string) (*mark, error) {
 	if err := hostpath.MakePrivate(dir, 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.CreateTemp(dir, ".new-")
+	temp := filepath.Join(dir, hostpath.TempName())
+	fd, err := hostpath.LockAt(hostpath.NoWait(), unix.AT_FDCWD, temp, unix.LOCK_EX)
 	if err != nil {
 		return nil, err
 	}
-	k := &mark{name: filepath.Join(dir, m.markPrefix()+rand.Text()), file: f}
-	if _, err = f.WriteString(strings.Join(tops, "\x00")); err == nil {
-		err = hostpath.TryLock(int(f.Fd()), unix.LOCK_EX)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), k.name)
+	k := &mark{name: filepath.Join(dir, m.markPrefix()+rand.Text()), fd: fd}
+	if _, err = unix.Write(fd, []byte(strings.Join(tops, "\x00"))); err == nil {
+		err = os.Rename(temp, k.name)
 	}
 	if err != nil {
-		os.Remove(f.Name())
-		f.Close()
+		os.Remove(temp)
+		hostpath.Unlock(fd)
 		return nil, err
 	}
 	return k, nil
@@ -83,9 +81,7 @@ func (k *mark) end(told bool) {
 	if told {
 		os.Remove(k.name)
 	}
-	// A child that this process has just forked also has it open, until it executes.
-	_ = unix.Flock(int(k.file.Fd()), unix.LOCK_UN)
-	k.file.Close()
+	hostpath.Unlock(k.fd)
 }
 
 // Begin records that a command may make changes from now on.
