@@ -12,6 +12,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"unicode"
 )
@@ -49,28 +50,19 @@ func Named(base string) bool { return base == "index" || strings.HasPrefix(base,
 // read that in another way.
 func HashSize(config string) int {
 	config = strings.ToLower(config)
-	if !strings.Contains(config, "objectformat") {
+	n := strings.Count(config, "objectformat")
+	if n == 0 {
 		return 20
 	}
-	size, section := 0, ""
-	for line := range strings.Lines(config) {
-		line = strings.TrimSpace(line)
-		switch strings.ReplaceAll(section+line, " ", "") {
-		case "[extensions]objectformat=sha256":
-			size = 32
-			continue
-		case "[extensions]objectformat=sha1":
-			size = 20
-			continue
-		}
-		if strings.Contains(line, "objectformat") || strings.HasSuffix(line, `\`) {
-			return 0
-		}
-		if strings.HasPrefix(line, "[") {
-			section = line
-		}
+	// A section as git writes it, up to its last format of objects.
+	format := regexp.MustCompile(`(?m)^\[extensions\]\r?\n(?:[ \t]*\w+[ \t]*=[ \t]*\w+\r?\n)*[ \t]*objectformat[ \t]*=[ \t]*(sha1|sha256)\r?$`).FindStringSubmatch(config)
+	switch {
+	case format == nil || strings.Count(format[0], "objectformat") < n || strings.Contains(config, "\\"): // which joins lines
+		return 0
+	case format[1] == "sha256":
+		return 32
 	}
-	return size
+	return 20
 }
 
 // window is more than an entry has, in bytes.
