@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
@@ -22,7 +22,7 @@ import (
 // Nothing can restore the mount in a running sandbox.
 type Watched struct {
 	path, loss, why string // parts of a sentence: there may be thousands, and mostly none is needed
-	dev, ino        uint64
+	was             fs.FileInfo
 }
 
 // Watch records what is hidden and protected from a command at its start, without what the engine
@@ -40,8 +40,8 @@ func (r *Resolved) Watch(have shared.Features) (list []Watched) {
 		}
 		at := hostPath(e)
 		at = cmp.Or(r.Copies[at], at)
-		if dev, ino, err := inode(at); err == nil && at != "" {
-			list = append(list, Watched{at, loss, strings.TrimPrefix(e.Why, "protected: "), dev, ino})
+		if was, err := os.Lstat(at); err == nil {
+			list = append(list, Watched{at, loss, strings.TrimPrefix(e.Why, "protected: "), was})
 		}
 	}
 	return list
@@ -50,8 +50,8 @@ func (r *Resolved) Watch(have shared.Features) (list []Watched) {
 // Replaced returns a sentence for each path that was replaced.
 func Replaced(list []Watched) (notes []string) {
 	for _, w := range list {
-		dev, ino, err := inode(w.path)
-		if err == nil && dev == w.dev && ino == w.ino {
+		is, err := os.Lstat(w.path)
+		if err == nil && os.SameFile(is, w.was) {
 			continue
 		}
 		note := fmt.Sprintf("%s was removed or replaced from outside while the command ran; from then on it %s (%s)", w.path, w.loss, w.why)
@@ -63,12 +63,6 @@ func Replaced(list []Watched) (notes []string) {
 		}
 	}
 	return notes
-}
-
-func inode(p string) (dev, ino uint64, err error) {
-	var st syscall.Stat_t
-	err = syscall.Lstat(p, &st)
-	return uint64(st.Dev), st.Ino, err
 }
 
 // maxNotes bounds a command's notes. A command can make a hundred thousand links, each with a note.
