@@ -5,7 +5,6 @@ package workspace
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -439,12 +438,11 @@ func Looks(path string, left *Budget) string {
 			fmt.Fprint(b, time.Now().UnixNano())
 		}
 	}
-	return hex.EncodeToString(b.Sum(nil))
+	return fmt.Sprintf("%x", b.Sum(nil))
 }
 
 func digest(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
 }
 
 // maxFiles is how many files of a directory Looks looks at.

@@ -5,8 +5,8 @@ package facts
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -59,8 +59,7 @@ func (m *Machine) copyOf(content []byte) string {
 	if dir == "" {
 		return ""
 	}
-	sum := sha256.Sum256(content)
-	file := filepath.Join(dir, hex.EncodeToString(sum[:]))
+	file := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256(content)))
 	if now, err := os.ReadFile(file); err == nil && bytes.Equal(now, content) {
 		return file
 	}

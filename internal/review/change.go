@@ -2,7 +2,6 @@ package review
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -203,7 +202,7 @@ func Digest(changes []Change) string {
 			fmt.Fprintf(sum, "of %d %d\n", c.Old.Kind, c.Old.Ino)
 		}
 	}
-	return hex.EncodeToString(sum.Sum(nil)[:16])
+	return fmt.Sprintf("%x", sum.Sum(nil)[:16])
 }
 
 // A Tree is one layer. Paths are relative to it; "." is the layer itself.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,8 +53,7 @@ func StoreOf(root, state string) *Store {
 }
 
 func storeName(root string) string {
-	sum := sha256.Sum256([]byte(root))
-	return hex.EncodeToString(sum[:8])
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:16]
 }
 
 // make makes the directory of reviews, if reviews are possible here.
