@@ -23,10 +23,9 @@ import (
 type pathJSON struct {
 	Version int    `json:"version"` // 1
 	Sandbox string `json:"sandbox"`
-	Path    string `json:"path"` // inside
-	// LeadsTo is where Path leads by symlinks, which the rest is about; empty without one.
-	// Replaceable says that a command can replace one of these symlinks.
-	LeadsTo     string `json:"leads_to"`
+	Path    string `json:"path"`     // inside
+	LeadsTo string `json:"leads_to"` // Path without symlinks, if there is a sandbox; the rest is about that
+	// Replaceable says that a command can replace one of the symlinks.
 	Replaceable bool   `json:"replaceable"`
 	Host        string `json:"host"`   // on the host; empty where nothing of the host's is there
 	Access      string `json:"access"` // "not shown", or as of an entry
@@ -50,7 +49,7 @@ func explainedPath(a *cli.App, flags *setup.Flags, about string, args []string) 
 	if err != nil {
 		return s, nil, err
 	}
-	out := &pathJSON{Version: 1, Sandbox: e.Sandbox, Path: a.Absolute(about), Denials: []host.Denial{}}
+	out := &pathJSON{Version: 1, Sandbox: e.Sandbox, Path: a.Absolute(about), LeadsTo: a.Absolute(about), Denials: []host.Denial{}}
 	if e.Spec.Unconfined {
 		out.Host, out.Access, out.Why = out.Path, "unconfined", "the command runs without a sandbox"
 		return s, out, nil
@@ -62,7 +61,7 @@ func explainedPath(a *cli.App, flags *setup.Flags, about string, args []string) 
 		if slices.ContainsFunc(out.Denials, isRead) {
 			break // nor can it be written
 		}
-		call.Target = out.end()
+		call.Target = out.LeadsTo
 		denied, err := cmd.Denied(call)
 		if err != nil {
 			return s, nil, err
@@ -77,8 +76,8 @@ func explainedPath(a *cli.App, flags *setup.Flags, about string, args []string) 
 }
 
 // follow finds where the path leads inside. Beneath the table, engines make some symlinks themselves.
-func (out *pathJSON) follow(spec *shared.Spec) error {
-	end, _, err := paths.Follow("/", out.Path, func(next string, _ bool) (paths.Step, error) {
+func (out *pathJSON) follow(spec *shared.Spec) (err error) {
+	out.LeadsTo, _, err = paths.Follow("/", out.Path, func(next string, _ bool) (paths.Step, error) {
 		entry, at := shared.Cover(spec.Table, next)
 		made := paths.InsideAny([]string{"/dev", "/proc"}, next) || spec.Filesystem == shared.FilesystemMinimal && paths.InsideAny([]string{"/etc", "/var"}, next)
 		if entry == nil && !made && view.Shows(spec, next) == next {
@@ -88,17 +87,11 @@ func (out *pathJSON) follow(spec *shared.Spec) error {
 		out.Replaceable = out.Replaceable || err == nil && view.WritableInside(spec, next)
 		return paths.Step{Target: target}, nil
 	})
-	if end != path.Clean(out.Path) {
-		out.LeadsTo = end
-	}
 	if err != nil {
-		return fmt.Errorf("%s %w", cli.Quote(out.Path), err)
+		err = fmt.Errorf("%s %w", cli.Quote(out.Path), err)
 	}
-	return nil
+	return err
 }
-
-// end is the path that decides.
-func (out *pathJSON) end() string { return cmp.Or(out.LeadsTo, out.Path) }
 
 func isRead(d host.Denial) bool { return d.Operation == "read" }
 
@@ -107,7 +100,7 @@ var scratch = [...]string{"/tmp", "/var/tmp", "/run", "/dev/shm", "/dev/mqueue",
 
 // find says what a command of spec finds at the path.
 func (out *pathJSON) find(spec *shared.Spec) {
-	p := out.end()
+	p := out.LeadsTo
 	entry, at := shared.Cover(spec.Table, p)
 	unread := slices.ContainsFunc(out.Denials, isRead)
 	_, err := os.Lstat(p)
@@ -139,16 +132,17 @@ func (out *pathJSON) find(spec *shared.Spec) {
 
 // text is an explanation for people.
 func (out *pathJSON) text() string {
-	rows := [][]string{{"sandbox", cli.Quote(out.Sandbox)}, {"path", cli.Quote(out.Path)}, {"access", cmp.Or(meanings[out.Access], out.Access)}, {"because", cli.Printable(out.Why)}}
-	if out.Host != "" && out.Host != path.Clean(out.end()) {
-		rows = slices.Insert(rows, 2, []string{"on the host", cli.Quote(out.Host)})
+	rows := [][]string{{"sandbox", cli.Quote(out.Sandbox)}, {"path", cli.Quote(out.Path)}}
+	if out.LeadsTo != path.Clean(out.Path) {
+		rows = append(rows, []string{"leads to", cli.Quote(out.LeadsTo)})
 	}
 	if out.Replaceable {
-		rows = slices.Insert(rows, 2, []string{"symlink", "a command can replace it"})
+		rows = append(rows, []string{"symlink", "a command can replace it"})
 	}
-	if out.LeadsTo != "" {
-		rows = slices.Insert(rows, 2, []string{"leads to", cli.Quote(out.LeadsTo)})
+	if out.Host != "" && out.Host != out.LeadsTo {
+		rows = append(rows, []string{"on the host", cli.Quote(out.Host)})
 	}
+	rows = append(rows, []string{"access", cmp.Or(meanings[out.Access], out.Access)}, []string{"because", cli.Printable(out.Why)})
 	var b strings.Builder
 	b.WriteString(cli.Table("", rows))
 	if len(out.lines) > 0 {

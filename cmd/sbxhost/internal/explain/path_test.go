@@ -20,7 +20,7 @@ func TestFind(t *testing.T) {
 		"/run": {true, "private"}, "/run/docker.sock": {true, "not shown"}, "/tmp": {false, "private"}, "/tmp/x": {false, "private"}, "/tmp/host": {true, "not shown"},
 		"/home/u": {true, "private"}, "/home/u/.npmrc": {true, "not shown"},
 	} {
-		out := &pathJSON{Path: p}
+		out := &pathJSON{Path: p, LeadsTo: p}
 		if want.unread {
 			out.Denials, out.lines = []host.Denial{{Operation: "read"}}, []string{"it is not shown"}
 		}
