@@ -82,6 +82,48 @@ func TestServeKilled(t *testing.T) {
 	}
 }
 
+// A command that has not begun runs without the server that it waited in.
+func TestServeKilledBeforeATurn(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	holder := s.sbx("export SBX_SERVE=off", "-session", "s", "-c", "echo begun; read end")
+	end, err := holder.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, err := holder.StdoutPipe()
+	if err == nil {
+		err = holder.Start()
+	}
+	if err == nil {
+		_, err = io.ReadFull(begun, make([]byte, len("begun\n")))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout bytes.Buffer
+	waiting := s.sbx("", "-session", "s", "--", "echo", "ran")
+	waiting.Stdout = &stdout
+	said, err := waiting.StderrPipe()
+	if err == nil {
+		err = waiting.Start()
+	}
+	if err == nil {
+		_, err = io.ReadFull(said, make([]byte, len("sbxhost: waiting for session")))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.server.Process.Kill()
+	s.server.Wait()
+	end.Close()
+	text, _ := io.ReadAll(said)
+	holder.Wait()
+	if err := waiting.Wait(); err != nil || stdout.String() != "ran\n" {
+		t.Errorf("%v, %q, %q", err, &stdout, text)
+	}
+}
+
 // A server that nobody wants ends by itself, and so does one of whose programs one was replaced.
 func TestServeEnds(t *testing.T) {
 	t.Parallel()

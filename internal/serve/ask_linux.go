@@ -20,7 +20,7 @@ import (
 // directory and the environment of this process. Meanwhile this process passes on the signals that
 // it gets. program is the sbxhost that the server must be. ended is the signal that ended the
 // command, or 0. After every error except ErrGone, nothing has run: the error is ErrAbsent if
-// nobody listens, and ErrLeft if the caller must run the command itself.
+// nobody listens any more, and ErrDeclined if the caller must run the command itself.
 func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, err error) {
 	s, err := dial(path, program)
 	if err != nil {
@@ -87,7 +87,9 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 		switch {
 		case err != nil && begun:
 			return 0, 0, ErrGone
-		case err != nil || kind == KindLeave:
+		case err != nil:
+			return 0, 0, ErrAbsent
+		case kind == KindLeave:
 			return 0, 0, declined(payload)
 		case kind == KindBegin && !begun:
 			begun = true

@@ -89,6 +89,7 @@ func (e *Execution) prepare(p *preparation, ctx, reading context.Context, begin 
 		}
 	}
 	cmd.Decided = func(d policy.Decision) {
+		e.Remote.begin()
 		report := cmd.Report()
 		e.printUnsandboxed(d, report.Engine)
 		e.events.decided(report)

@@ -98,7 +98,6 @@ func (e *Execution) run() (status int, err error) {
 		if err != nil {
 			break
 		}
-		e.Remote.begin()
 		if err = e.cmd.Start(); !errors.Is(err, facts.ErrOtherCaller) {
 			break
 		}
