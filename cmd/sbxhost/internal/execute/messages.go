@@ -251,8 +251,12 @@ func (e *Execution) hint(err error) error {
 	if errors.Is(err, host.ErrClosed) && e.Remote != nil { // by sessions rm, or with the server
 		err = fmt.Errorf("session %q was ended, and the command with it", e.SessionName())
 	}
-	if errors.Is(err, host.ErrTimedOut) && e.setup != nil && !e.quiet {
-		e.Say(e.timedOut())
+	if errors.Is(err, host.ErrTimedOut) && e.setup != nil {
+		if _, ran := errors.AsType[*host.ExitError](err); !ran {
+			err = cli.Hint(err, "that and its run may take "+e.timeLimit())
+		} else if !e.quiet {
+			e.Say(e.timedOut())
+		}
 	}
 	if e.cmd == nil || !errors.Is(err, shared.ErrNotFound) {
 		e.printDenials()
@@ -290,7 +294,10 @@ func networkSummary(uses []audit.NetworkUse) (lines []string) {
 }
 
 // timedOut says which limit ended a command; nothing else would say that.
-func (e *Execution) timedOut() string {
+func (e *Execution) timedOut() string { return "the command was ended after " + e.timeLimit() }
+
+// timeLimit is the command's time limit, and where that comes from.
+func (e *Execution) timeLimit() string {
 	limit := e.setup.Options.Sandboxes[e.setup.Sandbox].Limits.Timeout
 	from := "limits.timeout of sandbox " + strconv.Quote(e.setup.Sandbox)
 	if at := e.setup.Place(e.Dir, "limits.timeout"); at != "" {
@@ -299,5 +306,5 @@ func (e *Execution) timedOut() string {
 	if e.flags.Timeout != nil {
 		from = "-timeout"
 	}
-	return fmt.Sprintf("the command was ended after %v, its time limit (%s)", limit, from)
+	return fmt.Sprintf("%v, its time limit (%s)", limit, from)
 }
