@@ -172,7 +172,7 @@ func removeSession(a *cli.App, name string) error {
 	}
 	switch {
 	case errors.Is(err, host.ErrSessionInUse):
-		return cli.Hint(err, "it can be removed once that has ended")
+		return cli.Hint(err, "it can be removed once no command runs in it")
 	case err != nil && !missing:
 		return err
 	}
