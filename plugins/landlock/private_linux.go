@@ -3,8 +3,11 @@ package landlock
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 
-	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/internal/engine/scratch"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -17,7 +20,7 @@ type private struct {
 
 // make makes them in the session's directory, or in that of temporary files.
 func (p *private) make(spec *shared.Spec) error {
-	within := func(name string) (string, error) { return nsengine.SessionDir(spec, name) }
+	within := func(name string) (string, error) { return sessionDir(spec, name) }
 	if spec.Session.Dir == "" {
 		dir, err := filepath.EvalSymlinks(os.TempDir())
 		if err != nil {
@@ -43,4 +46,20 @@ func (p *private) dirs() []string {
 		return []string{p.temp}
 	}
 	return []string{p.temp, p.home}
+}
+
+// sessionDir makes a directory of a session, one for each user, and checks who could have written
+// to it; see [holder.SessionDir].
+func sessionDir(spec *shared.Spec, name string) (string, error) {
+	uid, gid := os.Geteuid(), os.Getegid()
+	if u := spec.User; u != nil && uid == 0 {
+		uid, gid = int(u.UID), int(u.GID)
+	}
+	name += "-" + strconv.Itoa(uid)
+	dir, err := holder.SessionDir(spec.Session.Dir, uid, gid, name)
+	if err != nil {
+		return "", err
+	}
+	unix.Close(dir)
+	return filepath.Join(spec.Session.Dir, name), nil
 }
