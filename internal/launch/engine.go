@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/dial"
-	"github.com/sbxhost/sbxhost/internal/engine/orphans"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -85,7 +85,7 @@ func (e *Engine) stop() {
 	hung := e.hung.Load() || !e.process.Gone()
 	e.process.Kill()
 	if hung {
-		orphans.Kill(orphanPatience)
+		sandboxinit.KillOrphans(orphanPatience)
 	}
 }
 
@@ -110,7 +110,7 @@ func (e *Engine) Lost(err error) error {
 		case <-time.After(LostPatience): // the kernel holds it
 		}
 	}
-	orphans.Kill(orphanPatience)
+	sandboxinit.KillOrphans(orphanPatience)
 	return &Error{Engine: e.Info.Name, Source: e.Source,
 		Err: fmt.Errorf("%w%s (%v), and its commands with it", shared.ErrEngineLost, lived, e.process.State()), Log: e.process.Log()}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/dial"
-	"github.com/sbxhost/sbxhost/internal/engine/orphans"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 )
 
 // ErrClosed is returned by closed Engines.
@@ -48,7 +48,7 @@ func (s *Engines) Get(ctx context.Context, name string) (*Engine, error) {
 			return at.current, nil
 		}
 		at.current.process.Kill() // reaps the rest of the dead one
-		orphans.Kill(orphanPatience)
+		sandboxinit.KillOrphans(orphanPatience)
 		s.mu.Lock()
 		at.current = nil
 		s.mu.Unlock()

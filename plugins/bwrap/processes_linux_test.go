@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sbxhost/sbxhost/internal/engine/orphans"
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/plugins/internal/inside"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -59,7 +59,7 @@ func TestEngineIsKilledAtEveryMoment(t *testing.T) {
 		<-time.After(delay) // the moment is what is tried
 		cmd.Process.Kill()
 		cmd.Wait()
-		orphans.Kill(time.Second) // as the host does
+		sandboxinit.KillOrphans(time.Second) // as the host does
 		r.SetReadDeadline(time.Now().Add(time.Minute))
 		out, err := io.ReadAll(r)
 		if err != nil {

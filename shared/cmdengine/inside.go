@@ -9,7 +9,6 @@ import (
 
 	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
 	"github.com/sbxhost/sbxhost/internal/engine/holder"
-	"github.com/sbxhost/sbxhost/internal/engine/orphans"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
 	"github.com/sbxhost/sbxhost/shared"
@@ -143,7 +142,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 	}
 	stderr := r.finish()
 	if r.wasKilled() {
-		orphans.Kill(0) // a kill at the wrong moment, perhaps
+		sandboxinit.KillOrphans(0) // a kill at the wrong moment, perhaps
 	}
 	switch {
 	case ctx.Err() != nil:

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
-	"github.com/sbxhost/sbxhost/internal/engine/orphans"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/shared"
@@ -115,7 +114,7 @@ func (r *insideRun) disown(started <-chan struct{}) {
 	case <-r.exited:
 	}
 	if r.wasKilled() {
-		orphans.Kill(0)
+		sandboxinit.KillOrphans(0)
 	}
 	select {
 	case <-started:
@@ -200,7 +199,7 @@ func (r *insideRun) close() string {
 // along, or should.
 func (r *insideRun) unknown() error {
 	if r.lost != nil {
-		orphans.Kill(0)
+		sandboxinit.KillOrphans(0)
 	}
 	return &shared.Error{
 		Kind:    shared.ErrBroken,

@@ -12,7 +12,6 @@ import (
 
 	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
 	"github.com/sbxhost/sbxhost/internal/engine/holder"
-	"github.com/sbxhost/sbxhost/internal/engine/orphans"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
 	"github.com/sbxhost/sbxhost/internal/proc"
@@ -163,7 +162,7 @@ func (s *sandbox) launch(ctx context.Context, limits cgroup.Decision, c *Launch,
 		r.observe()
 		r.giveUp()
 		r.finish()
-		orphans.Kill(0)
+		sandboxinit.KillOrphans(0)
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "entering a control group: " + err.Error()}
 	}
 	if c.Sandbox != nil {

@@ -5,7 +5,6 @@ package sandboxinit
 import (
 	"os"
 	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"github.com/sbxhost/sbxhost/internal/engine/holder"
@@ -70,16 +69,6 @@ func ConnectArgv(socket string) []string { return []string{connectRole, socket} 
 
 // Unreachable is the exit status of an init that found nobody at the socket of [ConnectArgv].
 const Unreachable = 123
-
-// IsLauncher reports whether words are the command line of a launcher with [Argv] at its end.
-func IsLauncher(words []string) bool {
-	n := len(words)
-	if n < 4 || words[n-2] != initRole || !strings.HasPrefix(words[n-3], "/proc/self/fd/") {
-		return false
-	}
-	_, ok := parseFD(words[n-1])
-	return ok
-}
 
 // parseFD accepts the canonical decimal form of an fd above the standard ones.
 func parseFD(s string) (int, bool) {

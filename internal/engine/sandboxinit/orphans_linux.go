@@ -1,5 +1,4 @@
-// Package orphans kills what a killed launcher leaves of a sandbox.
-package orphans
+package sandboxinit
 
 import (
 	"os"
@@ -9,11 +8,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// Kill kills what killed launchers left of sandboxes in which the init does not run yet, and
+// KillOrphans kills what killed launchers left of sandboxes in which the init does not run yet, and
 // returns their number. It is for a process that finds that an engine was killed. It looks at every
 // process, as long as patience permits dying launchers to take.
 //
@@ -25,12 +23,12 @@ import (
 // the init.
 // An engine can start a launcher as pid 1 of a namespace. It is no orphan: it leads the session that
 // the engine began for it, and bubblewrap's child does not lead one that early.
-func Kill(patience time.Duration) {
+func KillOrphans(patience time.Duration) {
 	for deadline := time.Now().Add(patience); ; {
 		launchers, orphans := findLaunchers()
 		for _, pid := range orphans {
 			proc.Kill(pid, func(pid int) bool {
-				_, orphan := look(pid)
+				_, orphan := inspect(pid)
 				return orphan
 			}, 0)
 		}
@@ -46,7 +44,7 @@ func Kill(patience time.Duration) {
 // what other launchers have left.
 func findLaunchers() (launchers, orphans []int) {
 	for _, pid := range proc.All() {
-		switch launcher, orphan := look(pid); {
+		switch launcher, orphan := inspect(pid); {
 		case launcher:
 			launchers = append(launchers, pid)
 		case orphan:
@@ -56,8 +54,8 @@ func findLaunchers() (launchers, orphans []int) {
 	return launchers, orphans
 }
 
-// look reports whether a process is one or the other.
-func look(pid int) (launcher, orphan bool) {
+// inspect reports whether a process is one or the other.
+func inspect(pid int) (launcher, orphan bool) {
 	name := strconv.Itoa(pid)
 	line, err := os.ReadFile("/proc/" + name + "/cmdline")
 	if err != nil || !launchesInit(line) {
@@ -75,9 +73,16 @@ func look(pid int) (launcher, orphan bool) {
 	return false, err == nil && !launchesInit(above)
 }
 
-// launchesInit reports whether a command line, in /proc's form, is a launcher's.
+// launchesInit reports whether a command line, in /proc's form, is that of a launcher with [Argv] at its
+// end.
 func launchesInit(line []byte) bool {
-	return sandboxinit.IsLauncher(strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"))
+	words := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+	n := len(words)
+	if n < 4 || words[n-2] != initRole || !strings.HasPrefix(words[n-3], "/proc/self/fd/") {
+		return false
+	}
+	_, ok := parseFD(words[n-1])
+	return ok
 }
 
 // parseStatus returns the parent of a process, and whether the process is the first one of a pid

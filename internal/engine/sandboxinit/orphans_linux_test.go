@@ -1,4 +1,4 @@
-package orphans
+package sandboxinit
 
 import (
 	"io"
@@ -52,7 +52,7 @@ func TestKill(t *testing.T) {
 			}
 			// Whoever else looks for orphans on this machine, in another test, may come
 			// first, and others' may be here.
-			Kill(time.Millisecond)
+			KillOrphans(time.Millisecond)
 			in.Close()
 			if cmd.Wait(); cmd.ProcessState.Sys() != c.want {
 				t.Errorf("it ended with %v", cmd.ProcessState)
@@ -82,7 +82,7 @@ func TestKillSparesChains(t *testing.T) {
 	if _, err := io.ReadFull(out, make([]byte, len("up\n"))); err != nil {
 		t.Error(err)
 	}
-	Kill(time.Millisecond)
+	KillOrphans(time.Millisecond)
 	in.Close()
 	if cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
 		t.Errorf("it ended with %v", cmd.ProcessState)
@@ -105,7 +105,7 @@ func TestEndLooksAgain(t *testing.T) {
 	}
 	other, in := begin()
 	end(other.Process.Pid, func(pid int) bool {
-		_, orphan := look(pid)
+		_, orphan := inspect(pid)
 		return orphan
 	})
 	in.Close()

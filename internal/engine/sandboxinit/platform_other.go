@@ -5,7 +5,11 @@ package sandboxinit
 import (
 	"errors"
 	"os"
+	"time"
 )
+
+// KillOrphans does nothing: there are no pid namespaces here.
+func KillOrphans(time.Duration) {}
 
 // role is nil: only Linux has the init.
 func role([]string) func() int { return nil }
