@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"sync/atomic"
 
-	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
@@ -32,9 +31,6 @@ var hooked atomic.Bool
 // [ConnectArgv] or package holder, it takes this role and does not return; otherwise it records the
 // call and returns at once.
 func Hook() {
-	if holder.Requested(os.Args) {
-		proc.Exit(holder.Main(os.Args))
-	}
 	if run := role(os.Args); run != nil {
 		proc.Exit(run())
 	}

@@ -25,6 +25,8 @@ func role(args []string) func() int {
 		return func() int { return hidden(func() int { return runAlone(args[2:]) }) }
 	}
 	switch fds := descriptors(args); {
+	case holder.Requested(args):
+		return func() int { return holder.Main(args) }
 	case args[1] == connectRole && len(args) == 3:
 		return func() int { return connect(args[2]) }
 	case args[1] == initRole && len(fds) == 1:
