@@ -235,7 +235,7 @@ func stderrSuffix(stderr string) string {
 
 // Usage is the group's count, or else the init's.
 func (r *insideRun) Usage() shared.Usage {
-	used := r.conn.Used()
+	used, _ := r.conn.Wait() // zero for an unknown end
 	u := shared.Usage{CPU: cmp.Or(r.used.CPU, max(0, time.Duration(used.CPU))), Memory: used.Memory}
 	if r.used.Memory > 0 {
 		u.Memory, u.Together = r.used.Memory, true

@@ -156,12 +156,10 @@ type Status struct {
 	Alone bool
 	// Ended is the number of processes that still ran and were ended with a command that exited.
 	Ended uint64
-}
-
-// Used is the use of the command and of all that the init has waited for.
-type Used struct {
-	CPU    uint64 // processor time in nanoseconds
-	Memory uint64 // peak bytes of the largest process
+	// CPU and Memory are the use of the command and of all that the init has waited for: processor time
+	// in nanoseconds, and peak bytes of the largest process. They are zero after [Conn.Kill]: nobody
+	// has waited for the command.
+	CPU, Memory uint64
 }
 
 // An Op is a step at which a command can fail to start.

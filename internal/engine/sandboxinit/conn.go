@@ -181,13 +181,6 @@ func (c *Conn) Traced() []traced.Call {
 	}
 }
 
-// Used returns, after Wait, what the command has used. It is zero after [Conn.Kill]: nobody has
-// waited for the command.
-func (c *Conn) Used() Used {
-	<-c.ended
-	return c.end.used
-}
-
 // Signal sends signal n, in the numbers of the init's system, to the command's process group. The
 // error is [os.ErrProcessDone] if the command has ended.
 func (c *Conn) Signal(n int) error {

@@ -41,7 +41,7 @@ func readCommand(init *os.File) { frame.Read(init, maxCommand) }
 func TestConnReports(t *testing.T) {
 	started := frame.Encode(kindStarted, &started{})
 	status := frame.Encode(kindEnded, &ended{status: Status{Code: 7}})
-	usedUp := frame.Encode(kindEnded, &ended{status: Status{Code: 7}, used: Used{CPU: 5, Memory: 6}})
+	usedUp := frame.Encode(kindEnded, &ended{status: Status{Code: 7, CPU: 5, Memory: 6}})
 	refused := encodeRefused(&ExecError{OpLookup, "x", syscall.ENOENT})
 	bad := func(k byte, payload ...byte) []byte {
 		return append([]byte{0, 0, 0, byte(len(payload)), k}, payload...)
@@ -50,10 +50,9 @@ func TestConnReports(t *testing.T) {
 		says        []byte
 		start, wait error // nil: none
 		status      Status
-		used        Used
 	}{
 		"honest":              {says: slices.Concat(started, status), status: Status{Code: 7}},
-		"what it used":        {says: slices.Concat(started, usedUp), status: Status{Code: 7}, used: Used{5, 6}},
+		"what it used":        {says: slices.Concat(started, usedUp), status: Status{Code: 7, CPU: 5, Memory: 6}},
 		"used before started": {says: usedUp, start: ErrProtocol, wait: ErrProtocol},
 		"bad used":            {says: slices.Concat(started, bad(kindEnded, append(make([]byte, 20), 1)...)), wait: ErrProtocol},
 		"silent":              {start: ErrInitLost, wait: ErrInitLost},
@@ -80,9 +79,6 @@ func TestConnReports(t *testing.T) {
 			status, err := c.Wait()
 			if !errors.Is(err, test.wait) {
 				t.Errorf("Wait: %v, want %v", err, test.wait)
-			}
-			if used := c.Used(); err == nil && used != test.used {
-				t.Errorf("used %+v, want %+v", used, test.used)
 			}
 			if err == nil && status != test.status {
 				t.Errorf("status %+v, want %+v", status, test.status)

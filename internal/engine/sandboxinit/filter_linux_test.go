@@ -134,7 +134,7 @@ func TestConfinedBefore(t *testing.T) {
 			if leaked := string(text) == "leaked\n"; leaked == filtered || !leaked && len(text) > 0 {
 				t.Errorf("the command says %q", text)
 			}
-			if status, err := conn.Wait(); err != nil || status != (Status{Code: 3, Alone: true}) {
+			if status, err := conn.Wait(); err != nil || status.Code != 3 || !status.Alone {
 				t.Errorf("%+v, %v", status, err)
 			}
 		})

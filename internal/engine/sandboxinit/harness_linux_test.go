@@ -97,6 +97,13 @@ type sandbox struct {
 	locked   bool
 }
 
+// Wait is the init's, without what the command has used.
+func (s *sandbox) Wait() (Status, error) {
+	status, err := s.Conn.Wait()
+	status.CPU, status.Memory = 0, 0
+	return status, err
+}
+
 // launch starts launcher and init. stdio of the command: stdin as given or
 // /dev/null, pipes for the other two unless given as a terminal.
 func (w way) launch(t testing.TB, stdin *os.File, tty bool) *sandbox {

@@ -160,7 +160,8 @@ func (s *supervisor) reap(command int) (code int) {
 		if !status.Alone && !stays && status.Signal == 0 {
 			status.Ended = running(os.Getpid())
 		}
-		s.report(status, usedByChildren())
+		status.CPU, status.Memory = usedByChildren()
+		s.report(status)
 		if stays {
 			proc.Exit(code)
 		}
@@ -176,16 +177,16 @@ func statusOf(ws syscall.WaitStatus) Status {
 }
 
 // usedByChildren is the kernel's count for the processes that were waited for; zero if unknown.
-func usedByChildren() Used {
+func usedByChildren() (cpu, memory uint64) {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_CHILDREN, &u) != nil {
-		return Used{}
+		return 0, 0
 	}
-	return Used{CPU: uint64(u.Utime.Nano() + u.Stime.Nano()), Memory: uint64(u.Maxrss) << 10}
+	return uint64(u.Utime.Nano() + u.Stime.Nano()), uint64(u.Maxrss) << 10
 }
 
-// report reports the command's end to the engine, once, and what it has used, if known.
-func (s *supervisor) report(status Status, used Used) {
+// report reports the command's end to the engine, once.
+func (s *supervisor) report(status Status) {
 	s.reporting.Lock()
 	defer s.reporting.Unlock()
 	if s.reported {
@@ -193,7 +194,7 @@ func (s *supervisor) report(status Status, used Used) {
 	}
 	s.reported = true
 	status.NewFiles = s.fresh.countNew()
-	end := ended{status: status, used: used}
+	end := ended{status: status}
 	if s.tracer != nil {
 		end.failed.Calls = s.tracer.conn.Traced()
 	}
@@ -226,8 +227,7 @@ func (s *supervisor) serveRequests() {
 			s.killAllAtEnd.Store(true)
 			continue
 		case err == nil && k == kindKill:
-			killed := Status{Code: -1, Signal: int(syscall.SIGKILL)}
-			s.report(killed, Used{})
+			s.report(Status{Code: -1, Signal: int(syscall.SIGKILL)})
 			s.end(0)
 			return
 		}

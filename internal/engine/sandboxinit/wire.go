@@ -150,17 +150,14 @@ func encodeRefused(x *ExecError) []byte {
 	return frame.Encode(kindRefused, &short)
 }
 
-// ended reports how the command ended, what it used, and what it failed at if it was traced.
+// ended reports how the command ended, and what it failed at if it was traced.
 type ended struct {
 	status Status
-	used   Used
 	failed traced.Report
 }
 
 func (e *ended) Fields(c *frame.Codec) {
 	e.status.Fields(c)
-	c.Long(&e.used.CPU)
-	c.Long(&e.used.Memory)
 	e.failed.Fields(c)
 }
 
@@ -176,6 +173,8 @@ func (s *Status) Fields(c *frame.Codec) {
 	c.Long(&s.NewFiles)
 	c.Flag(&s.Alone)
 	c.Long(&s.Ended)
+	c.Long(&s.CPU)
+	c.Long(&s.Memory)
 	switch {
 	case s.Signal > 127, s.Signal != 0 && code != 0, s.Signal == 0 && s.CoreDumped:
 		c.Fail("no such wait status")

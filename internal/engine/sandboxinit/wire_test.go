@@ -93,7 +93,7 @@ func TestCommandRefused(t *testing.T) {
 }
 
 func TestReportsRoundTrip(t *testing.T) {
-	reports := []frame.Message{&ExecError{OpExec, "/\xff\n", syscall.EACCES}, &started{}, &started{scoped: true}, &ended{used: Used{1 << 40, 2}, failed: traced.Report{Calls: []traced.Call{{Target: "/x", Errno: syscall.ENOENT}}}}}
+	reports := []frame.Message{&ExecError{OpExec, "/\xff\n", syscall.EACCES}, &started{}, &started{scoped: true}, &ended{status: Status{CPU: 1 << 40, Memory: 2}, failed: traced.Report{Calls: []traced.Call{{Target: "/x", Errno: syscall.ENOENT}}}}}
 	for code := range 256 {
 		reports = append(reports, &Status{Code: code, NewFiles: uint64(code) << 33, Ended: uint64(code) << 32})
 	}
@@ -124,7 +124,10 @@ func TestReportsRefused(t *testing.T) {
 		}
 	}
 	refuses(&Status{}, nil, []byte{0}, []byte{0, 0}, []byte{1, 1, 0}, []byte{0, 128, 0}, []byte{0, 0, 1}, []byte{0, 0, 2}, []byte{0, 0, 0, 0},
-		[]byte{1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, []byte{0, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0}, []byte{0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0})
+		append([]byte{1, 1, 0}, make([]byte, 33)...), append([]byte{0, 128, 0}, make([]byte, 33)...), append([]byte{0, 0, 1}, make([]byte, 33)...))
+	if err := frame.Decode(make([]byte, 36), &Status{}); err != nil {
+		t.Errorf("a status of that length: %v", err)
+	}
 	refuses(&ended{}, nil, make([]byte, 39), make([]byte, 41))
 	refuses(&signalling{}, nil, []byte{0}, []byte{65}, []byte{255}, []byte{1, 1})
 	refuses(&started{}, nil, []byte{2}, []byte{0, 0})
