@@ -20,6 +20,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/shared"
 	"golang.org/x/sys/unix"
 )
@@ -28,16 +29,9 @@ import (
 func children(t testing.TB, pid int) map[int]string {
 	t.Helper()
 	found := map[int]string{}
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, stat := range stats {
-		data, err := os.ReadFile(stat)
-		if err != nil {
-			continue // gone meanwhile
-		}
-		fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-		if parent, _ := strconv.Atoi(fields[1]); parent == pid {
-			child, _ := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
-			cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(stat), "cmdline"))
+	for _, child := range proc.All() {
+		if proc.Stat(child, proc.StatParent) == strconv.Itoa(pid) {
+			cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
 			found[child] = strings.ReplaceAll(string(cmdline), "\x00", " ")
 		}
 	}
