@@ -78,7 +78,7 @@ probes: programs ## writes the table of all probes and what is found here, to bi
 unit: programs ## the tests alone; what fails does not keep the rest from running
 	@failed=; \
 	$(if $(RACED),$(RACING) -skip $(firstword $(UNRACED)) $(RACED) || failed=1; $(TESTING) -run $(UNRACED) || failed=1;) \
-	$(TESTING) $(call SKIP,$(MINE)) ./test ./plugins/docker ./host $(filter-out $(RACED) $(call NAMED,$(MINE)),$(PACKAGES)) || failed=1; : the longest first; \
+	$(TESTING) $(call SKIP,$(MINE)) ./test ./shared/enginetest ./plugins/docker ./plugins/native ./host $(filter-out $(RACED) $(call NAMED,$(MINE)),$(PACKAGES)) || failed=1; : the longest first; \
 	(cd tools && GOWORK=off $(TESTING) ./...) || failed=1; \
 	test -z "$$failed"
 
