@@ -81,6 +81,7 @@ func TestScript(t *testing.T) {
 	if err := os.Link(filepath.Join(lean, "sbxhost"), filepath.Join(single, "sbxhost")); err != nil {
 		t.Fatal(err)
 	}
+	build(t, filepath.Join(bin, "other"), "docs/examples/sbxhost-engine-nice")
 	served := filepath.Join(bin, "served")
 	layOutServed(t, served, lean)
 	for _, layout := range []string{lean, single, served} {
@@ -98,6 +99,7 @@ func TestScript(t *testing.T) {
 				RequireUniqueNames:  true,
 				Deadline:            deadline,
 				Setup: func(env *testscript.Env) error {
+					env.Setenv("NICE", filepath.Join(bin, "other", "sbxhost-engine-nice"))
 					err := setupScript(env, top, layout)
 					if err == nil && layout == served {
 						err = startServer(env, lean)
