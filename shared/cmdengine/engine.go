@@ -44,8 +44,8 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 	if err := admit(&e.config.Info, &spec); err != nil {
 		return nil, err
 	}
+	spec.Table = slices.Clone(spec.Table)
 	if e.config.Open != nil {
-		spec.Table = slices.Clone(spec.Table)
 		if err := e.config.Open(ctx, &spec); err != nil {
 			return nil, err
 		}
