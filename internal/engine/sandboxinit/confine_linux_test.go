@@ -250,16 +250,17 @@ func TestLauncherFails(t *testing.T) {
 func TestInitRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	for name, bytes := range map[string][]byte{
-		"garbage":     []byte("GET / HTTP/1.0\r\n\r\n"),
-		"status":      frame.Encode(kindEnded, &ended{}),
-		"bad command": {0, 0, 0, 2, 'C', wireVersion + 1, 0},
+		"garbage":       []byte("GET / HTTP/1.0\r\n\r\n"),
+		"status":        frame.Encode(kindEnded, &ended{}),
+		"other version": {0, 0, 0, 2, 'C', wireVersion + 1, 0},
 	} {
 		s := direct.launch(t, nil, false)
 		if _, err := s.f.Write(bytes); err != nil {
 			t.Fatal(err)
 		}
 		<-s.ended
-		if code := s.launcher.ProcessState.ExitCode(); code != proc.Failed || !strings.HasPrefix(s.diag.String(), "sbxhost-init (pid ") {
+		if code := s.launcher.ProcessState.ExitCode(); code != proc.Failed || !strings.HasPrefix(s.diag.String(), "sbxhost-init (pid ") ||
+			strings.Contains(name, "version") && !strings.Contains(s.diag.String(), "/sbxhost-init and its engine are of different versions: install both again\n") {
 			t.Errorf("%s: exit status %d, diagnosis %q", name, code, s.diag.String())
 		}
 	}

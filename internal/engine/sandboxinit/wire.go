@@ -4,6 +4,7 @@ package sandboxinit
 
 import (
 	"errors"
+	"os"
 
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
 	"github.com/sbxhost/sbxhost/internal/engine/traced"
@@ -57,7 +58,8 @@ func encodeCommand(c *Command) ([]byte, error) {
 func (c *Command) Fields(w *frame.Codec) {
 	version := wireVersion
 	if frame.Byte(w, &version); version != wireVersion {
-		w.Fail("engine and init are of different versions")
+		path, _ := os.Executable()
+		w.Fail("the init " + path + " and its engine are of different versions: install both again")
 	}
 	w.Texts(&c.Args)
 	w.Text(&c.Script)
