@@ -178,6 +178,8 @@ func dispatch(a *cli.App, args []string) error {
 		return a.Print(help(c.name))
 	case err != nil:
 		return cli.Usage(fs, err)
+	case c.nargs > 0 && fs.NArg() > c.nargs && isFlag(fs.Arg(c.nargs)):
+		return cli.Usage(fs, fmt.Errorf("flags come before %q: %s", fs.Arg(0), fs.Arg(c.nargs)))
 	case c.nargs >= 0 && fs.NArg() > c.nargs:
 		return cli.Usage(fs, fmt.Errorf("unexpected argument %q", fs.Arg(c.nargs)))
 	}

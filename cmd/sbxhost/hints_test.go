@@ -24,7 +24,7 @@ func TestSuggestions(t *testing.T) {
 	for _, args := range []string{
 		"exce -- ls", "valid", "frobnicate", "mytool", "engines tst", "engines frobnicate", "help exce", "help engines tst",
 		"exec -netwrk=true ls", "exec -frobnicate ls", "exec", "exec -c", "exec -network ls", "exec -timeout 5 ls",
-		"init a b", "doctor -seen x", "explain -sandbx fast", "exec -sandbox fsat ls", "exec -sandbox other ls",
+		"init a b", "engines test native -run X", "doctor -seen x", "explain -sandbx fast", "exec -sandbox fsat ls", "exec -sandbox other ls",
 	} {
 		a, _, errs, path := testApp(t, &fakeEngine{}, fastConfig)
 		a.Environ = append(a.Environ, "SBXHOST_CONFIG="+path, "PATH="+bin)
