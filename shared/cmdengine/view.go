@@ -27,11 +27,12 @@ import (
 //     through a symlink: the host has resolved the path, so a command may have put the symlink
 //     there since.
 //   - A path inside another entry's files must exist, or the launcher would create it on the host.
-//     A missing path to hide is refused or omitted, as its entry says.
+//     A missing path to hide, there or in the host's view, is refused or omitted, as its entry says.
 //   - The directories between a writable entry and those in it are bound onto themselves: see
 //     [shared.Pins].
-//   - A launcher with different words for hidden files and directories must call [os.Stat], and may
-//     omit a missing path.
+//   - View does not know what other files the launcher shows. A launcher that looks whether a hidden
+//     path is a file or a directory may omit a missing one if Entry.Missing is
+//     [shared.MissingIgnore], and must fail otherwise.
 //   - The path of a hidden entry may be a symlink inside: hide what it leads to.
 //   - /dev/shm is the launcher's: private, and no larger than Limits.TempSize.
 //   - It omits hidden entries in hidden ones. If the next entry lies in a hidden one, make that of
@@ -40,7 +41,7 @@ import (
 // It does not notice a source that is swapped between this check and the mount: do not claim
 // [shared.FeatureSourceFD].
 func View(spec *shared.Spec, odd string) ([]shared.Entry, error) {
-	kept, err := mounts(spec.Table)
+	kept, err := mounts(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -68,11 +69,11 @@ func View(spec *shared.Spec, odd string) ([]shared.Entry, error) {
 	return kept, nil
 }
 
-// mounts returns the entries of a table to mount: their sources and mount points exist.
-func mounts(table []shared.Entry) ([]shared.Entry, error) {
-	view := make([]shared.Entry, 0, len(table))
+// mounts returns the entries to mount: their sources and mount points exist.
+func mounts(spec *shared.Spec) ([]shared.Entry, error) {
+	view := make([]shared.Entry, 0, len(spec.Table))
 	files := map[string]bool{} // entries whose source is not a directory
-	for _, e := range table {
+	for _, e := range spec.Table {
 		if e.Access.Shows() {
 			there, err := sourceOf(e)
 			if err != nil {
@@ -89,6 +90,9 @@ func mounts(table []shared.Entry) ([]shared.Entry, error) {
 	kept := make([]shared.Entry, 0, len(view)+3)
 	for _, e := range view {
 		under, place := cover(path.Dir(e.Path))
+		if under == nil && e.Access == shared.Hidden && spec.Filesystem == shared.FilesystemHost {
+			under, place = &shared.Entry{Access: shared.ReadOnly}, path.Dir(e.Path)
+		}
 		switch {
 		case under == nil || under.Path == e.Path:
 		case under.Access == shared.Hidden && e.Access == shared.Hidden:
@@ -129,7 +133,7 @@ func mountable(e shared.Entry, place string, isFile bool) (there bool, err error
 	case hides && gone(err) && e.Missing == shared.MissingIgnore:
 		return false, nil
 	case gone(err):
-		return false, withHint(viewError(e.Why, "%q does not exist in the bind around it (%q on the host)", e.Path, place),
+		return false, withHint(viewError(e.Why, "%q does not exist in the files around it (%q on the host)", e.Path, place),
 			"create it on the host, or choose a destination outside of the other binds")
 	case hides:
 	case err != nil:

@@ -40,6 +40,7 @@ func TestView(t *testing.T) {
 		mounts []shared.Entry
 		home   string
 		hidden []string
+		host   bool   // in the host's view
 		want   string // SOURCE>DESTINATION, w if it is writable, or
 		err    string // what was at fault
 	}{
@@ -57,21 +58,26 @@ func TestView(t *testing.T) {
 			want: ">/etc/x,h >/tmp >/var/tmp ws>/w,w ws/a>/w/a,w >/w/a/b,h >/w/link,h"},
 		"hidden in the hidden": {mounts: []shared.Entry{mount("ws", "/w", rw), mount("other", "/w/a/b", ro)}, hidden: []string{"/w/a", "/w/a/x!", "/w/a/b/c"},
 			want: ">/tmp >/var/tmp ws>/w,w >/w/a,h other>/w/a/b"},
-		"not there to be hidden":   {mounts: []shared.Entry{mount("ws", "/w", rw)}, hidden: []string{"/w/none!"}, err: "hidden /w/none!"},
-		"ignored":                  {mounts: []shared.Entry{{Path: "/x", Source: top + "/none", Access: rw, Missing: shared.MissingIgnore}}, want: ">/tmp >/var/tmp"},
-		"held":                     {mounts: []shared.Entry{{Path: "/x", Source: top + "/none", Access: ro, Missing: shared.MissingHold, Why: "held"}}, err: "held"},
-		"a file on a directory":    {mounts: []shared.Entry{mount("ws", "/w", ro), mount("file", "/w/a", ro)}, err: "origin /w/a"},
-		"missing":                  {mounts: []shared.Entry{mount("none", "/x", ro)}, err: "origin /x"},
-		"a symlink":                {mounts: []shared.Entry{mount("ws/link", "/x", ro)}, err: "origin /x"},
-		"a destination missing":    {mounts: []shared.Entry{mount("ws", "/w", ro), mount("other", "/w/none", ro)}, err: "origin /w/none"},
-		"a destination elsewhere":  {mounts: []shared.Entry{mount("ws", "/w", ro), mount("ws/a", "/w/link", ro)}, err: "origin /w/link"},
-		"an odd source":            {mounts: []shared.Entry{mount("odd,name", "/x", ro)}, err: "origin /x"},
-		"an odd destination":       {mounts: []shared.Entry{mount("ws", "/x:y", ro)}, err: "origin /x:y"},
-		"a destination in no text": {mounts: []shared.Entry{mount("ws", "/x\xff", ro)}, err: "origin /x\xff"},
-		"an odd home":              {home: "/a,b", err: "home"},
-		"an odd hidden path":       {hidden: []string{"/a:b"}, err: "hidden /a:b"},
+		"not there to be hidden":       {mounts: []shared.Entry{mount("ws", "/w", rw)}, hidden: []string{"/w/none!"}, err: "hidden /w/none!"},
+		"hidden in the host's view":    {host: true, hidden: []string{"/etc", top + "/none"}, want: ">/etc,h >/tmp >/var/tmp"},
+		"not there in the host's view": {host: true, hidden: []string{"/etc", top + "/none!"}, err: "hidden " + top + "/none!"},
+		"ignored":                      {mounts: []shared.Entry{{Path: "/x", Source: top + "/none", Access: rw, Missing: shared.MissingIgnore}}, want: ">/tmp >/var/tmp"},
+		"held":                         {mounts: []shared.Entry{{Path: "/x", Source: top + "/none", Access: ro, Missing: shared.MissingHold, Why: "held"}}, err: "held"},
+		"a file on a directory":        {mounts: []shared.Entry{mount("ws", "/w", ro), mount("file", "/w/a", ro)}, err: "origin /w/a"},
+		"missing":                      {mounts: []shared.Entry{mount("none", "/x", ro)}, err: "origin /x"},
+		"a symlink":                    {mounts: []shared.Entry{mount("ws/link", "/x", ro)}, err: "origin /x"},
+		"a destination missing":        {mounts: []shared.Entry{mount("ws", "/w", ro), mount("other", "/w/none", ro)}, err: "origin /w/none"},
+		"a destination elsewhere":      {mounts: []shared.Entry{mount("ws", "/w", ro), mount("ws/a", "/w/link", ro)}, err: "origin /w/link"},
+		"an odd source":                {mounts: []shared.Entry{mount("odd,name", "/x", ro)}, err: "origin /x"},
+		"an odd destination":           {mounts: []shared.Entry{mount("ws", "/x:y", ro)}, err: "origin /x:y"},
+		"a destination in no text":     {mounts: []shared.Entry{mount("ws", "/x\xff", ro)}, err: "origin /x\xff"},
+		"an odd home":                  {home: "/a,b", err: "home"},
+		"an odd hidden path":           {hidden: []string{"/a:b"}, err: "hidden /a:b"},
 	} {
 		spec := shared.Spec{Table: test.mounts, Home: test.home}
+		if test.host {
+			spec.Filesystem = shared.FilesystemHost
+		}
 		for _, path := range test.hidden {
 			e := shared.Entry{Path: path, Missing: shared.MissingIgnore, Why: "hidden " + path}
 			if must, ok := strings.CutSuffix(path, "!"); ok {
