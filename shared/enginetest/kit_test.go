@@ -108,6 +108,21 @@ func declaredFeatures(t *testing.T) (list []shared.Feature) {
 	return list
 }
 
+// A case has an ID of its own, among probes and rules.
+func TestIDsAreUnique(t *testing.T) {
+	t.Parallel()
+	ids := RuleIDs()
+	for _, p := range Probes() {
+		ids = append(ids, p.ID)
+	}
+	slices.Sort(ids)
+	for i, id := range ids[1:] {
+		if id == ids[i] {
+			t.Errorf("two cases are %s", id)
+		}
+	}
+}
+
 // Every probe for macOS says what it asks that system's kernel for, or why that
 // does not matter.
 func TestMacTrialsAreComplete(t *testing.T) {
