@@ -668,6 +668,20 @@ func TestPartsAreTried(t *testing.T) {
 	}
 }
 
+// A finding says what was asked for, what was demanded, and what was found.
+func TestFindingIsPlain(t *testing.T) {
+	t.Parallel()
+	if p, err := native.New().Probe(t.Context()); err != nil || !p.Ready {
+		t.Skipf("native is not ready: %v %s", err, p.Reason)
+	}
+	r := suite(t, &brokenEngine{native.New(), missing(shared.MissingRefuse, shared.MissingIgnore)}, enginetest.Options{Run: only("host.13")}).Run(t.Context(), nil)
+	var told strings.Builder
+	const want = `a missing path must be refused with its attribute: In the Spec: a missing path, read-only, for which "missing" is refuse. Found: the command ran.`
+	if r.WriteTable(&told, true); !strings.Contains(told.String(), want) {
+		t.Errorf("got %s, want %s", told.String(), want)
+	}
+}
+
 // Without a pid namespace the init ends what a command leaves behind, when its engine is
 // killed, too.
 func TestWithoutPIDNamespace(t *testing.T) {

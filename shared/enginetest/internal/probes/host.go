@@ -38,7 +38,7 @@ func hostProbes() []Probe {
 		odd("host.10", "a mount whose name is an expression", "$(touch x)`y`${HOME}%s"),
 		odd("host.11", "a mount whose name is in SBPL", `a") (allow default) (x "`),
 		odd("host.12", "a mount whose name has control characters", "a\x1b[31m\x01\x7f"),
-		{ID: "host.13", Title: "what is missing is refused by its name, unless it may be", Unmodelled: decidedByRequest, custom: missing},
+		{ID: "host.13", Title: "a missing path must be refused with its attribute", Unmodelled: decidedByRequest, custom: missing},
 		{ID: "host.26", Title: "a fifo as what is shown does not hang it", Only: OnlyLinux, Refusal: true, Works: true,
 			prepare: func(s *scene.Scene) error { return syscall.Mkfifo(s.Path("outside/fifo"), 0o600) }, show: "{outside}/fifo", act: "nothing"},
 	}
@@ -61,17 +61,17 @@ func missing(s *scene.Scene) {
 		if scene.Missing(s.Kit.Info.Features, Requires(nil, t)) != "" {
 			continue
 		}
-		what := fmt.Sprintf("%v, missing: %v", e.Access, e.Missing)
+		what := fmt.Sprintf("In the Spec: a missing path, %v, for which \"missing\" is %v.", e.Access, e.Missing)
 		o := s.Attempt(t)
 		if o.Verdict.Kind == actor.Got {
-			s.End(scene.Leaked, "%s: it was taken, and the command ran", what)
+			s.End(scene.Leaked, "%s Found: the command ran.", what)
 		}
 		if one, ok := errors.AsType[*shared.Error](o.Refused); !ok || !errors.Is(one, shared.ErrInvalidSpec) || one.Attribute != "bind_paths[1]" {
-			s.Failf("%s: not refused as it should be: %v", what, o.Refused)
+			s.Failf("%s Found: %v.", what, o.Refused)
 		}
 		e.Missing = shared.MissingIgnore // and this is the control
 		if o := s.Attempt(with(e)); o.Verdict.Kind != actor.Got {
-			s.Failf("%s, where that may be: %v %v %s", what, o.Refused, o.Broke, o.Output())
+			s.Failf("%s With \"ignore\" the command must run. Found: %v %v %s", what, o.Refused, o.Broke, o.Output())
 		}
 	}
 }
