@@ -182,8 +182,10 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureFilesystemMinimal, "implements", "shows all, writable", "write.01 write.22", outside()},
 		{shared.FeatureFilesystemMinimal, "implements", "shows the host's control groups, writable", "read.19 write.29", roughly(adding("--bind", "/sys/fs/cgroup", "/sys/fs/cgroup"))},
 		{shared.FeatureFilesystemHost, "implements", "shows the minimal view", "read.72", opened(func(s *shared.Spec) { s.Filesystem = shared.FilesystemMinimal })},
-		{shared.FeatureFilesystemHost, "implements", "shows all, writable", "write.23", outside()},
-		{shared.FeatureFilesystemHost, "implements", "shows the host's /run", "read.11", inHostView("/run")},
+		{shared.FeatureFilesystemHost, "implements", "shows all, writable", "write.23 write.89", outside()},
+		{shared.FeatureFilesystemHost, "implements", "has no other view and shows all, writable", "write.01", hostViewAlone(outside())},
+		{shared.FeatureFilesystemHost, "implements", "has no other view and lets what is read-only be written", "write.03 write.06 write.11", hostViewAlone(as(shared.ReadOnly, shared.ReadWrite))},
+		{shared.FeatureFilesystemHost, "implements", "shows the host's /run", "read.11 read.83", inHostView("/run")},
 		{shared.FeatureRemap, "shows", "shows it at its own path", "read.73", entries(func(e *shared.Entry) bool {
 			if e.Source != "" {
 				e.Path = e.Source
@@ -276,6 +278,7 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureHidden, "enforces", "shows it to a script", "read.68", unless(func(_ *shared.Spec, c *shared.Command) bool { return c.Script != "" })},
 		{shared.FeatureHidden, "enforces", "shows it with the host's network", "read.69", unless(func(s *shared.Spec, _ *shared.Command) bool { return s.Network.Mode == shared.NetworkHost })},
 		{shared.FeatureHidden, "enforces", "shows it in the host's view", "read.70", unless(func(s *shared.Spec, _ *shared.Command) bool { return s.Filesystem == shared.FilesystemHost })},
+		{shared.FeatureHidden, "enforces", "has the host's view alone and shows it", "read.40 read.41 write.64", hostViewAlone(opened(unmasked(".")))},
 		{shared.FeatureHidden, "enforces", "shows it in a session", "read.71", unless(func(s *shared.Spec, _ *shared.Command) bool { return s.Session.Dir != "" })},
 		{shared.FeatureHidden, "enforces", "shows directories", "read.41 read.42", opened(unmasked("/keys$"))},
 		{shared.FeatureHidden, "enforces", "hides no more than a hundred", "read.61", opened(unmasked("/many/0[1-9]"))},
@@ -396,6 +399,7 @@ func lies(t *testing.T) []lie {
 		{shared.FeatureLimitOpenFiles, "enforces", "does not", "proc.38", limits(func(l *shared.Limits) { l.OpenFiles = 0 })},
 		{shared.FeatureLimitOpenFiles, "enforces", "lets it be raised", "proc.38", softly},
 		{shared.FeatureLimitTempSize, "enforces", "does not", "write.45 write.46", limits(func(l *shared.Limits) { l.TempSize = 0 })},
+		{shared.FeatureLimitTempSize, "enforces", "has the host's view alone and does not", "write.45 write.46", hostViewAlone(limits(func(l *shared.Limits) { l.TempSize = 0 }))},
 		{shared.FeatureLimitTempSize, "enforces", "does not in /var/tmp", "write.84", shows(dir(), "/var/tmp")},
 		{shared.FeatureLimitTempSize, "enforces", "does not in the home", "write.85", home(dir(), shared.ReadWrite)},
 		{shared.FeatureLimitTempSize, "enforces", "does not in a tmpfs mount", "write.86", entries(func(e *shared.Entry) bool {

@@ -447,6 +447,11 @@ func claim(b breakage, f shared.Feature, not ...shared.Feature) breakage {
 	return b
 }
 
+// hostViewAlone has it claim the host's view and not the minimal one.
+func hostViewAlone(b breakage) breakage {
+	return claim(b, shared.FeatureFilesystemHost, shared.FeatureFilesystemHost, shared.FeatureFilesystemMinimal)
+}
+
 // alongside has a shell run the command's words.
 func alongside(text string) breakage {
 	return changed(func(c *shared.Command, _ *shared.Stdio) {
@@ -668,6 +673,38 @@ func TestPartsAreTried(t *testing.T) {
 	}
 }
 
+// With the host's view alone, an engine is tried in that, and not told to claim what could not be tried.
+func TestHostViewAlone(t *testing.T) {
+	t.Parallel()
+	if p, err := native.New().Probe(t.Context()); err != nil || !p.Ready {
+		t.Skipf("native is not ready: %v %s", err, p.Reason)
+	}
+	o := enginetest.Options{ProbesOnly: true}
+	if testing.Short() {
+		o.Run = regexp.MustCompile(`^(read\.[03]|write\.[08])`)
+	}
+	r := suite(t, &brokenEngine{native.New(), hostViewAlone(breakage{})}, o).Run(t.Context(), nil)
+	const why = "the engine does not claim filesystem.minimal"
+	skipped := 0
+	for _, one := range r.Results {
+		if one.Status.Bad() {
+			t.Errorf("%+v", one)
+		}
+		if one.Status == enginetest.Skipped && one.Detail == why {
+			skipped++
+		}
+	}
+	var told strings.Builder
+	if err := r.WriteTable(&told, true); err != nil || skipped == 0 || skipped > 30 || !strings.Contains(told.String(), fmt.Sprintf("\n%d skipped: %s\n", skipped, why)) {
+		t.Errorf("%d are skipped: %v\n%s", skipped, err, told.String())
+	}
+	b := claim(breakage{}, shared.FeatureFilesystemHost, shared.FeatureFilesystemHost, shared.FeatureFilesystemMinimal, shared.FeatureMetadata)
+	r = suite(t, &brokenEngine{native.New(), b}, enginetest.Options{Run: every("write.09", "read.37")}).Run(t.Context(), nil)
+	if may, drop := r.Claims(); len(may) > 0 || len(drop) > 0 || len(r.Results) != 2 {
+		t.Errorf("may claim %q, must drop %q: %+v", may, drop, r)
+	}
+}
+
 // A finding says what was asked for, what was demanded, and what was found.
 func TestFindingIsPlain(t *testing.T) {
 	t.Parallel()
@@ -679,6 +716,24 @@ func TestFindingIsPlain(t *testing.T) {
 	const want = `a missing path must be refused with its attribute: In the Spec: a missing path, read-only, for which "missing" is refuse. Found: the command ran.`
 	if r.WriteTable(&told, true); !strings.Contains(told.String(), want) {
 		t.Errorf("got %s, want %s", told.String(), want)
+	}
+}
+
+// What the second command tries is of the same features.
+func TestSecondCommandIsOfTheSameFeatures(t *testing.T) {
+	t.Parallel()
+	if p, err := native.New().Probe(t.Context()); err != nil || !p.Ready {
+		t.Skipf("native is not ready: %v %s", err, p.Reason)
+	}
+	b := claim(onNetwork(shared.NetworkNone, shared.NetworkHost), shared.FeatureNetworkHost, shared.FeatureNetworkHost, shared.FeatureNetworkNone, shared.FeatureNetworkTCP)
+	r := suite(t, &brokenEngine{native.New(), b}, enginetest.Options{Run: every("net.01", "net.35")}).Run(t.Context(), nil)
+	for _, one := range r.Results {
+		if one.Status != enginetest.Skipped || one.Found != enginetest.Leaked {
+			t.Errorf("%+v", one)
+		}
+	}
+	if _, drop := r.Claims(); len(drop) > 0 || len(r.Results) != 2 {
+		t.Errorf("must drop %q: %+v", drop, r)
 	}
 }
 

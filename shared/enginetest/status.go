@@ -1,8 +1,10 @@
 package enginetest
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -120,8 +122,8 @@ func (r Results) Summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// WriteTable writes the results for people, in groups, one case a line. With brief it writes only
-// failures.
+// WriteTable writes the results for people, in groups, one case a line; with brief only
+// failures. Then it tells why cases were skipped.
 func (r Results) WriteTable(w io.Writer, brief bool) error {
 	var out strings.Builder
 	var group Group
@@ -140,6 +142,15 @@ func (r Results) WriteTable(w io.Writer, brief bool) error {
 		out.WriteString("\n")
 	}
 	fmt.Fprintln(&out, r.Summary())
+	skipped := map[string]int{}
+	for _, one := range r.Results {
+		if why, _, _ := strings.Cut(one.Detail, "; found: "); one.Status == Skipped {
+			skipped[hostpath.Line(why)]++
+		}
+	}
+	for _, why := range slices.SortedFunc(maps.Keys(skipped), func(a, b string) int { return cmp.Or(skipped[b]-skipped[a], strings.Compare(a, b)) }) {
+		fmt.Fprintf(&out, "%d skipped: %s\n", skipped[why], why)
+	}
 	if more := unknown(r.claims); len(more) > 0 {
 		fmt.Fprintf(&out, "warning: %s%s\n", notKnown, scene.Joined(more))
 	}
@@ -176,10 +187,10 @@ func unknown(claims shared.Features) shared.Features {
 // notKnown warns of unknown features.
 const notKnown = "the engine claims features that this kit does not know and cannot test: a name differs from docs/protocol.md, or the kit is older than the engine: "
 
-// Claims returns the features that the engine may also claim, because their probes hold and none
-// fails, and those that it must drop.
+// Claims returns the features that the engine may also claim, because their probes hold, and none
+// fails or could not run, and those that it must drop.
 func (r Results) Claims() (may, drop []shared.Feature) {
-	held, bad := map[shared.Feature]bool{}, map[shared.Feature]bool{}
+	held, bad, untried := map[shared.Feature]bool{}, map[shared.Feature]bool{}, map[shared.Feature]bool{}
 	var order []shared.Feature
 	for _, one := range r.Results {
 		if one.Feature == "" {
@@ -190,12 +201,13 @@ func (r Results) Claims() (may, drop []shared.Feature) {
 		}
 		held[one.Feature] = held[one.Feature] || one.Status == Held || one.Found == Held
 		bad[one.Feature] = bad[one.Feature] || one.Status.Bad() || one.Found.Bad()
+		untried[one.Feature] = untried[one.Feature] || one.Group != groupContract && one.Status == Skipped && one.Found == ""
 	}
 	for _, f := range order {
 		switch {
 		case bad[f] && r.claims.Has(f):
 			drop = append(drop, f)
-		case held[f] && !bad[f] && !r.claims.Has(f):
+		case held[f] && !bad[f] && !untried[f] && !r.claims.Has(f):
 			may = append(may, f)
 		}
 	}

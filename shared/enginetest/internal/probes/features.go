@@ -8,6 +8,10 @@ import (
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
+// ofMinimal are the probes of what the minimal view alone keeps away, in the form of parts.
+const ofMinimal = "read.01 read.02 read.03 read.04 read.05 read.06 read.07 read.08 read.09 read.10 read.12 read.19 read.24 read.30 read.31 " +
+	"read.36 read.37 write.70 write.71 net.12"
+
 // parts are the features that a Spec can do without, and the probes that show whether an engine
 // holds them. A space ends an ID; a dot at the end stands for all of a group.
 var parts = []struct {
@@ -23,17 +27,15 @@ var parts = []struct {
 		"proc.10 proc.11 proc.12 proc.13 proc.14 proc.15 proc.16 proc.17 proc.18 proc.19 proc.20 proc.21 proc.22 proc.23 proc.24 proc.25 " +
 		"proc.33 proc.34 proc.40 proc.42 kernel. net.21 net.22 net.23 net.24"},
 	{shared.FeatureNetworkTCP, "net.01 net.02 net.03"},
-	{shared.FeatureNetworkNone, "net.01 net.02 net.03 net.04 net.05 net.06 net.07 net.12 net.18"},
+	{shared.FeatureNetworkNone, "net.01 net.02 net.03 net.04 net.05 net.06 net.07 net.18"},
 }
 
 // Shows are the features that a probe, with its trial, is evidence of, of those that a Spec
 // can do without.
 func (p *Probe) Shows(t *scene.Trial) (list []shared.Feature) {
 	for _, part := range parts {
-		for id := range strings.FieldsSeq(part.probes) {
-			if id == p.ID || strings.HasSuffix(id, ".") && strings.HasPrefix(p.ID, id) {
-				list = append(list, part.feature)
-			}
+		if p.in(part.probes) {
+			list = append(list, part.feature)
 		}
 	}
 	for _, l := range t.Spec.Without(nil) {
@@ -44,9 +46,21 @@ func (p *Probe) Shows(t *scene.Trial) (list []shared.Feature) {
 	return list
 }
 
+// in reports whether the probe, or the one that it repeats, is one of these, in the form of parts.
+func (p *Probe) in(ids string) bool {
+	for id := range strings.FieldsSeq(ids) {
+		if id == p.ID || fromSecond[id] == p.ID || strings.HasSuffix(id, ".") && strings.HasPrefix(p.ID, id) {
+			return true
+		}
+	}
+	return false
+}
+
 // FeaturesOf returns the features that a probe shows, and the feature that it counts for.
 func (p *Probe) FeaturesOf(k *scene.Kit) (shows []shared.Feature, first shared.Feature) {
-	sc := k.Layout(p.Place(), p.ID)
+	place := p.Place()
+	place.AnyNetwork = false // a network that only takes the place of none is not what the probe shows
+	sc := k.Layout(place, p.ID)
 	t := sc.NewTrial()
 	if p.Tried() {
 		t = p.Asked(sc)

@@ -126,7 +126,7 @@ const (
 func (p *Probe) Place() scene.Place {
 	return scene.Place{
 		ID: p.ID, Prepare: p.prepare, AnyNetwork: !slices.Contains([]string{groupNetwork, groupMacOS}, p.Group),
-		AnyView: !slices.Contains([]string{groupRead, groupWrite, groupMacOS}, p.Group),
+		AnyView: p.Group != groupMacOS && !p.in(ofMinimal),
 	}
 }
 

@@ -108,6 +108,7 @@ func withFuse(_ *scene.Scene, t *scene.Trial) { t.Spec.Devices = []string{fuse} 
 // readProbes are about what of the host can be read.
 func readProbes() []Probe {
 	showOutside := showing("{outside}", shared.ReadOnly)
+	const ofRun = "read /run/systemd /run/dbus /run/udev /run/mount /run/docker.sock /run/utmp"
 	const readPlanted = "read-canary {canary} {planted}"
 	search := func(id, title, where string) Probe {
 		return Probe{ID: id, Title: title, Only: OnlyLinux, prepare: scene.NeedVictim, act: "search {victim} /proc/[0-9]*/" + where}
@@ -137,8 +138,9 @@ func readProbes() []Probe {
 		{ID: "read.07", Title: "the homes of the host", act: "list /home {dir} {kit}", Maybe: true},
 		{ID: "read.08", Title: "root's home", Only: OnlyLinux, act: "list /root {dir} {kit}", Maybe: true},
 		{ID: "read.09", Title: "the caller's own home", act: "list {home} {dir} {kit}", Maybe: true},
-		{ID: "read.10", Title: "/run", Only: OnlyLinux, act: "read /run/systemd /run/dbus /run/udev /run/mount /run/docker.sock /run/utmp", Maybe: true},
+		{ID: "read.10", Title: "/run", Only: OnlyLinux, act: ofRun, Maybe: true},
 		{ID: "read.11", Title: "/run of the host's view", Only: OnlyLinux, prepare: plantIn("/run"), trial: inHostView, act: readPlanted},
+		{ID: "read.83", Title: "what services have in /run of the host's view", Only: OnlyLinux, trial: inHostView, act: ofRun, Maybe: true},
 		{ID: "read.12", Title: "logs and data of services", act: "read /var/log /var/lib/systemd /var/lib/dbus /var/lib/private /var/lib/postgresql /var/lib/docker", Maybe: true},
 		{ID: "read.13", Title: "the host's /tmp", prepare: plantIn("/tmp"), act: readPlanted},
 		{ID: "read.14", Title: "the host's /tmp in the host's view", prepare: plantIn("/tmp"), trial: inHostView, act: readPlanted},

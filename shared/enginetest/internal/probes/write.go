@@ -61,6 +61,8 @@ func writeProbes() []Probe {
 	}
 	ofSharedMemory := capOf("write.46", "/dev/shm", nil)
 	ofSharedMemory.Only = OnlyLinux
+	ofHome := capOf("write.85", "{dir}/home", inHome)
+	ofHome.prepare = makeDir("home")
 	private := adding(shared.Entry{Path: "{ws}/sub", Access: shared.Private})
 	return []Probe{
 		{ID: "write.01", Title: "a file that no mount shows", act: "append {outside}/secret", grant: showing("{outside}", shared.ReadWrite)},
@@ -108,6 +110,7 @@ func writeProbes() []Probe {
 			act: "create-remove /usr/sbxhost-probe /etc/sbxhost-probe /bin/sbxhost-probe /sbxhost-probe /opt/sbxhost-probe"},
 		{ID: "write.23", Title: "the same in the host's view", Maybe: true, trial: inHostView,
 			act: "create-remove /usr/sbxhost-probe-2 /etc/sbxhost-probe-2 /var/sbxhost-probe-2 /sbxhost-probe-2 /srv/sbxhost-probe-2"},
+		{ID: "write.89", Title: "a file that no mount shows, in the host's view", trial: inHostView, act: "append {outside}/secret", grant: showing("{outside}", shared.ReadWrite)},
 		{ID: "write.24", Title: "memory without a cap: /, /dev and /run", Only: OnlyLinux, act: "create-uncapped /new /dev/new /run/new /var/new",
 			grant: does("create-remove {ws}/new")},
 		{ID: "write.25", Title: "core_pattern", Only: OnlyLinux, act: "rewrite /proc/sys/kernel/core_pattern", Maybe: true},
@@ -143,7 +146,7 @@ func writeProbes() []Probe {
 		capOf("write.45", "/tmp", nil),
 		ofSharedMemory,
 		capOf("write.84", "/var/tmp", nil),
-		capOf("write.85", "{dir}/home", inHome),
+		ofHome,
 		capOf("write.86", "{ws}/sub", private),
 		{ID: "write.47", Title: "a hard link from a read-only mount into the workspace", show: "{shown}", act: "link {shown}/file {ws}/linked"},
 	}
