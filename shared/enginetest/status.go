@@ -191,19 +191,12 @@ const notKnown = "the engine claims features that this kit does not know and can
 // fails or could not run, and those that it must drop.
 func (r Results) Claims() (may, drop []shared.Feature) {
 	held, bad, untried := map[shared.Feature]bool{}, map[shared.Feature]bool{}, map[shared.Feature]bool{}
-	var order []shared.Feature
 	for _, one := range r.Results {
-		if one.Feature == "" {
-			continue
-		}
-		if !slices.Contains(order, one.Feature) {
-			order = append(order, one.Feature)
-		}
 		held[one.Feature] = held[one.Feature] || one.Status == Held || one.Found == Held
 		bad[one.Feature] = bad[one.Feature] || one.Status.Bad() || one.Found.Bad()
 		untried[one.Feature] = untried[one.Feature] || one.Group != groupContract && one.Status == Skipped && one.Found == ""
 	}
-	for _, f := range order {
+	for _, f := range known {
 		switch {
 		case bad[f] && r.claims.Has(f):
 			drop = append(drop, f)
