@@ -58,12 +58,13 @@ func (p *Probe) in(ids string) bool {
 
 // FeaturesOf returns the features that a probe shows, and the feature that it counts for.
 func (p *Probe) FeaturesOf(k *scene.Kit) (shows []shared.Feature, first shared.Feature) {
-	place := p.Place()
-	place.AnyNetwork = false // a network that only takes the place of none is not what the probe shows
-	sc := k.Layout(place, p.ID)
+	sc := k.Layout(p.Place(), p.ID)
 	t := sc.NewTrial()
 	if p.Tried() {
 		t = p.Asked(sc)
+	}
+	if p.Place().AnyNetwork {
+		t.Spec.Network = shared.Network{} // which is not what the probe shows
 	}
 	shows = p.Shows(t)
 	all := slices.Concat(shows, p.Features, Requires(p.Features, t))
