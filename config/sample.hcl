@@ -1,6 +1,6 @@
-# sbxhost configuration. Check it with `sbxhost validate`, lay it out with
+# sbxhost configuration. Check it with `sbxhost validate`, format it with
 # `sbxhost fmt`. Relative paths are relative to this file; ~ is your home
-# directory; nothing that is misspelled is ignored.
+# directory. A misspelled name is an error.
 #
 # Expressions can use env.NAME (null when not set), home, workspace.root,
 # platform.os, platform.arch, and functions such as coalesce, concat, format,
@@ -14,7 +14,8 @@ default_sandbox = "fast"
 # of further directories to show.
 workspace {
   # The toolchains and caches of your home directory, such as ~/go and ~/.cargo: without
-  # them each build begins with nothing. What commands write there, you do not see.
+  # them each build begins with nothing. Commands can write there; your own files do not
+  # change.
   toolchains = true
 }
 
@@ -27,19 +28,19 @@ sandbox "fast" {
   # When the engine cannot run here, nothing runs.
   fallback = "deny"
 
-  # false leaves a loopback interface of the command's own, true is this machine's network,
-  # and a list of names, such as ["registry.npmjs.org", "*.github.com"], is all there is.
+  # false: no network. true: this machine's network. A list, such as
+  # ["registry.npmjs.org", "*.github.com"]: only these names.
   network = false
 
-  # What lies beneath: "minimal" is a curated operating system, "host" all of
-  # the host's files, read-only.
+  # What commands see besides the workspace: "minimal" is a curated operating
+  # system, "host" all of the host's files, read-only.
   filesystem = "minimal"
 
   # true makes the workspace itself read-only.
   read_only = false
 
-  # true keeps what a command writes to the workspace beside it, for "sbxhost review" to
-  # show, apply or discard.
+  # true: each command writes to a review, not to the workspace. "sbxhost review" shows,
+  # applies or discards it.
   review = false
 
   # Where the workspace lies inside: "host" is its own path; an absolute path,
@@ -57,8 +58,8 @@ sandbox "fast" {
   # deny_paths    = ["**/.env"]
   # protect_paths = ["Makefile"]
 
-  # What git obeys, such as hooks and configuration, cannot be written; "full"
-  # gives that up, and tells at its end what a command has changed of it.
+  # protected: commands cannot write what git obeys, such as hooks and
+  # configuration. full: commands can write it; sbxhost lists what they changed.
   git = "protected"
 
   # Variables of yours to pass on, with * and ? for what varies. A short list
@@ -70,15 +71,15 @@ sandbox "fast" {
     GIT_TERMINAL_PROMPT = "0"
   }
 
-  # Bounds of each command. There are also grace ("5s" between SIGTERM and the
-  # kill) and open_files (descriptors a process).
+  # Bounds of each command.
   limits {
     timeout    = "10m"
     open_files = 4096 # of each process
 
-    # memory (such as "4GiB") and pids can be given as well. Where nothing on
-    # this machine holds a limit for all processes together, the command is
-    # refused; enforce = "best_effort" runs it and reports what was not held.
+    # memory (such as "4GiB") and pids can be given as well. If this machine cannot
+    # enforce a limit for all processes together, the command is refused;
+    # enforce = "best_effort" runs it, and reports limits that were approximated or
+    # not enforced.
     enforce = "required"
   }
 }
