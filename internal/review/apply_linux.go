@@ -25,6 +25,9 @@ type journal struct {
 
 // Changes compares the review with the workspace.
 func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
+	if has(r.dir, completeFile) {
+		return nil, fmt.Errorf("review %q was applied, and nothing else is in it; sbxhost review undo takes it back", r.Name)
+	}
 	if err := r.openTrees(); err != nil {
 		return nil, err
 	}
@@ -109,6 +112,9 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 	}
 	if len(out.Conflicts)+len(out.Refused) > 0 {
 		return out, ErrBlocked
+	}
+	if len(out.Applied) == 0 { // the last apply can still be undone
+		return out, nil
 	}
 	if !whole {
 		if err := r.plain(set); err != nil {

@@ -13,7 +13,7 @@ var (
 	// ErrPlace: a review cannot store its files beside the workspace.
 	ErrPlace = errors.New("no review is possible here")
 	// ErrName: not a name of a review.
-	ErrName = errors.New("not a name of a review")
+	ErrName = errors.New("not a review name")
 	// ErrReach: commands with other credentials began the review.
 	ErrReach = errors.New("another review is needed")
 	// ErrChanged: the review has changed since somebody looked at it.

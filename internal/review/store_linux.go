@@ -325,18 +325,9 @@ type pair struct {
 	upper, lower *tree
 }
 
-// Open opens a review when nobody uses it any more. It waits until ctx ends.
+// Open opens a review when nobody uses it any more, also one that is only for an undo. It waits until
+// ctx ends.
 func (s *Store) Open(ctx context.Context, name string) (*Review, error) {
-	r, err := s.open(ctx, name)
-	if err == nil && has(r.dir, completeFile) {
-		r.lock.release()
-		return nil, fmt.Errorf("review %q was applied: %w", name, fs.ErrNotExist)
-	}
-	return r, err
-}
-
-// open is Open, also for a review that is only for an undo.
-func (s *Store) open(ctx context.Context, name string) (*Review, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
@@ -449,7 +440,7 @@ func (s *Store) remove(ctx context.Context, dir string) error {
 // checkName refuses an invalid name of a review.
 func checkName(name string) error {
 	if !paths.IsName(name) {
-		return fmt.Errorf("review %.80q: use 1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit: %w", name, ErrName)
+		return fmt.Errorf("%.80q is %w: use 1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit", name, ErrName)
 	}
 	return nil
 }

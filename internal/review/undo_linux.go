@@ -43,7 +43,7 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 		return "", nil, fmt.Errorf("%w: no review of this workspace was applied, or something happened since", ErrUndo)
 	}
 	last := slices.MaxFunc(list, func(a, b Info) int { return a.Used.Compare(b.Used) })
-	r, err := s.open(ctx, last.Name)
+	r, err := s.Open(ctx, last.Name)
 	if err != nil {
 		return last.Name, nil, err
 	}

@@ -58,8 +58,6 @@ func withReview(a *cli.App, fs *flag.FlagSet, f func(context.Context, *host.Revi
 		name := words[0]
 		r, err := h.OpenReview(ctx, name)
 		switch {
-		case errors.Is(err, iofs.ErrNotExist) && isApplied(h, name):
-			return cli.Hint(fmt.Errorf("review %q was applied, and nothing else is in it", name), "sbxhost review undo takes it back")
 		case errors.Is(err, iofs.ErrNotExist):
 			return cli.Hint(fmt.Errorf("there is no review %q of %s", name, cli.Quote(h.Root())), "sbxhost review list shows those there are")
 		case errors.Is(err, host.ErrReviewInUse):
@@ -86,12 +84,6 @@ func withReview(a *cli.App, fs *flag.FlagSet, f func(context.Context, *host.Revi
 		}
 		return run()
 	}
-}
-
-// isApplied reports whether a review exists only for undo.
-func isApplied(h *host.Host, name string) bool {
-	list, _ := h.Reviews()
-	return slices.ContainsFunc(list, func(r host.ReviewInfo) bool { return r.Name == name && r.Complete })
 }
 
 // printReview writes one line for each change, and holds few of them in memory.
@@ -183,7 +175,7 @@ func Apply(a *cli.App, fs *flag.FlagSet) func() error {
 	fs.Func("theirs", "", list(&choice.Theirs))
 	return withReview(a, fs, func(ctx context.Context, r *host.Review, only []string) error {
 		if choice.Digest == "" && !*yes {
-			return cli.Usage(fs, errors.New("say -digest with what review show printed, or -yes for what is there now"))
+			return cli.Usage(fs, errors.New("add -digest DIGEST (sbxhost review show prints it), or -yes"))
 		}
 		choice.Paths = only
 		set, err := r.Changes(ctx)
@@ -207,6 +199,10 @@ func Apply(a *cli.App, fs *flag.FlagSet) func() error {
 		}
 		if *asJSON {
 			return a.Result(true, reviewResult{r.Name, set.Digest, out.Applied}, "")
+		}
+		if len(out.Applied) == 0 {
+			a.Say("nothing to apply")
+			return nil
 		}
 		rest := "; the rest stays in the review"
 		if out.Complete {
