@@ -14,6 +14,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/policy"
+	"github.com/sbxhost/sbxhost/internal/view"
 )
 
 // block is one kind of block: how to read each attribute into a T, and how to show its effective
@@ -112,15 +113,26 @@ func or(without string) func(string) string {
 func variablesOf(env map[string]string) string { return listOf(slices.Sorted(maps.Keys(env))) }
 
 // aNumber is a number; zero shows the text without.
-func aNumber[T any, N comparable](name string, at func(*T) *N, read func(*decoder, item) (N, bool), without string) attribute[T] {
+func aNumber[T any, N comparable](name string, at func(*T) *N, read func(*decoder, item) (N, bool), shown func(N) string, without string) attribute[T] {
 	return attribute[T]{name: name,
 		read: func(d *decoder, it item, to *T) { *at(to), _ = read(d, it) },
 		shown: func(of *T) string {
 			if zero := *new(N); *at(of) == zero {
 				return without
 			}
-			return fmt.Sprint(*at(of))
+			return shown(*at(of))
 		}}
+}
+
+// from makes the least value an argument of a reading function.
+func from[N any](read func(*decoder, item, N) (N, bool), least N) func(*decoder, item) (N, bool) {
+	return func(d *decoder, it item) (N, bool) { return read(d, it, least) }
+}
+
+func plain[N any](n N) string { return fmt.Sprint(n) }
+
+func durationText(d time.Duration) string {
+	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String())
 }
 
 var fileSchema = hcl.BodySchema{
@@ -185,17 +197,17 @@ var sandboxSchema = newBlock("", []attribute[definition]{
 
 var sessionSchema = newBlock("session.", []attribute[definition]{
 	aBool("processes", func(x *definition) *bool { return &x.Session.Processes }),
-	aNumber("idle", func(x *definition) *time.Duration { return &x.Session.Idle }, (*decoder).duration, host.DefaultIdle.String()),
+	aNumber("idle", func(x *definition) *time.Duration { return &x.Session.Idle }, (*decoder).duration, durationText, durationText(host.DefaultIdle)),
 })
 
 var limitsSchema = newBlock("limits.", []attribute[definition]{
-	aNumber("timeout", func(x *definition) *time.Duration { return &x.Limits.Timeout }, (*decoder).duration, "none"),
-	aNumber("grace", func(x *definition) *time.Duration { return &x.Limits.Grace }, (*decoder).duration, host.DefaultGrace.String()),
-	aNumber("memory", func(x *definition) *uint64 { return &x.Limits.Memory }, (*decoder).size, "none"),
-	aNumber("cpus", func(x *definition) *float64 { return &x.Limits.CPUs }, (*decoder).cpus, "none"),
-	aNumber("pids", func(x *definition) *uint64 { return &x.Limits.PIDs }, (*decoder).count, "none"),
-	aNumber("open_files", func(x *definition) *uint64 { return &x.Limits.OpenFiles }, (*decoder).count, "none"),
-	aNumber("temp_size", func(x *definition) *uint64 { return &x.Limits.TempSize }, (*decoder).size, "by the machine's memory"),
+	aNumber("timeout", func(x *definition) *time.Duration { return &x.Limits.Timeout }, (*decoder).duration, durationText, "none"),
+	aNumber("grace", func(x *definition) *time.Duration { return &x.Limits.Grace }, (*decoder).duration, durationText, durationText(host.DefaultGrace)),
+	aNumber("memory", func(x *definition) *uint64 { return &x.Limits.Memory }, from((*decoder).size, 16<<20), view.SizeText, "none"),
+	aNumber("cpus", func(x *definition) *float64 { return &x.Limits.CPUs }, (*decoder).cpus, plain, "none"),
+	aNumber("pids", func(x *definition) *uint64 { return &x.Limits.PIDs }, from((*decoder).count, 16), plain, "none"),
+	aNumber("open_files", func(x *definition) *uint64 { return &x.Limits.OpenFiles }, from((*decoder).count, 1), plain, "none"),
+	aNumber("temp_size", func(x *definition) *uint64 { return &x.Limits.TempSize }, from((*decoder).size, 1), view.SizeText, "by the machine's memory"),
 	aChoice("enforce", func(x *definition) *host.Enforce { return &x.Limits.Enforce }, "required", host.EnforceBestEffort),
 })
 

@@ -144,7 +144,7 @@ func namedFile(opts LookupOptions, path string, origin Origin) (string, Origin, 
 		path = filepath.Join(opts.Dir, path)
 	}
 	if _, err := os.Stat(path); err != nil {
-		return "", origin, fmt.Errorf("configuration named by %v: %w", origin, err)
+		return "", origin, fmt.Errorf("%v: %w", origin, err)
 	}
 	return filepath.Clean(path), origin, nil
 }

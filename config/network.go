@@ -34,7 +34,7 @@ func (d *decoder) published(it item) []string {
 	return d.good(it, func(e item) (s string, ok bool) {
 		if e.val.Type() == cty.Number {
 			var n uint64
-			n, ok = d.count(e)
+			n, ok = d.count(e, 1)
 			s = strconv.FormatUint(n, 10)
 		} else {
 			s, ok = d.text(e)
@@ -65,7 +65,7 @@ func (d *decoder) reads(it item, parse func() error) bool {
 func (d *decoder) ports(it item) (ports []uint16) {
 	list, _ := d.elements(it)
 	for _, e := range list {
-		if n, ok := d.count(e); ok && n > math.MaxUint16 {
+		if n, ok := d.count(e, 1); ok && n > math.MaxUint16 {
 			d.invalid(e, "%d is not a port: the highest is 65535", n)
 		} else if ok {
 			ports = append(ports, uint16(n))

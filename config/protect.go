@@ -40,7 +40,7 @@ func (d *decoder) givenUp(it item) []string {
 	return d.good(it, func(e item) (string, bool) {
 		s, ok := d.text(e)
 		if known := host.DefaultProtected(); ok && !slices.Contains(known, strings.TrimSuffix(s, "/")) {
-			d.invalid(e, "%s is not protected by default, or cannot be given up; there are %s", e.show(s), list(quoted(known), "and"))
+			d.invalid(e, "%s is not protected by default, or cannot be given up%s; docs/protected.md has the list", e.show(s), didYouMean(e, s, known))
 			return "", false
 		}
 		return s, ok

@@ -1,12 +1,15 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/sbxhost/sbxhost/internal/view"
 )
 
 // measured is a string of a number and its unit, which parse reads; form is what it must be.
@@ -54,12 +57,13 @@ func (d *decoder) cpus(it item) (float64, bool) {
 // differ from tool to tool.
 var units = map[string]uint{"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
 
-func (d *decoder) size(it item) (uint64, bool) {
-	return measured(d, it, `a size from "1B" to "8388607TiB", in B, KiB, MiB, GiB or TiB`, func(s string) (uint64, bool) {
+// size is at least so many bytes.
+func (d *decoder) size(it item, least uint64) (uint64, bool) {
+	return measured(d, it, fmt.Sprintf(`a size from %q to "8388607TiB", in B, KiB, MiB, GiB or TiB`, view.SizeText(least)), func(s string) (uint64, bool) {
 		digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
 		shift, known := units[s[digits:]]
 		v, err := strconv.ParseUint(s[:digits], 10, 64)
 		// Limits pass through interfaces with signed sizes.
-		return v << shift, known && err == nil && v > 0 && v <= math.MaxInt64>>shift
+		return v << shift, known && err == nil && v <= math.MaxInt64>>shift && v<<shift >= least
 	})
 }

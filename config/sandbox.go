@@ -162,14 +162,18 @@ func (d *decoder) passthrough(it item) []string {
 
 func (d *decoder) credentials(it item) []string {
 	var seen []string
-	allowed := slices.Concat(view.Credentials(), slices.DeleteFunc(slices.Clone(d.credentialNames), func(name string) bool { return slices.Contains(view.Credentials(), name) }))
+	allowed := append(view.Credentials(), d.credentialNames...)
 	return d.good(it, func(e item) (string, bool) {
-		s, ok := d.oneOf(e, allowed...)
-		if ok && slices.Contains(seen, s) {
+		s, ok := d.text(e)
+		switch {
+		case ok && !slices.Contains(allowed, s):
+			d.invalid(e, "there is no credential %s%s. Declare it: credential %[1]s { hosts = [...], value = ... }", e.show(s), didYouMean(e, s, allowed))
+		case ok && slices.Contains(seen, s):
 			d.invalid(e, "%s is in the list already", e.show(s))
-			return "", false
+		default:
+			seen = append(seen, s)
+			return s, ok
 		}
-		seen = append(seen, s)
-		return s, ok
+		return "", false
 	})
 }

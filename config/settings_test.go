@@ -24,7 +24,7 @@ sandbox "a" {
   env    = { TOKEN = "hunter2" }
   bind_paths = ["/data", { host = "/x", container = "/y", read_only = false }]
   limits {
-    memory = "1KiB"
+    memory = "96MiB"
   }
 }
 sandbox "b" {
@@ -47,7 +47,7 @@ sandbox "d" {
 		t.Fatal(diags)
 	}
 	for sandbox, wants := range map[string][]string{
-		"a": {"engine bwrap 11", "fallback deny 0", "network false 0", "bind_paths [/data, /x as /y (writable)] 13", "env [TOKEN] 12", "limits.memory 1024 15",
+		"a": {"engine bwrap 11", "fallback deny 0", "network false 0", "bind_paths [/data, /x as /y (writable)] 13", "env [TOKEN] 12", "limits.memory 96MiB 15",
 			"limits.grace 5s 0", "workspace.readable [/opt] 2", "approvals.mode deny 5", "audit.path /var/log/sbx.jsonl 8"},
 		"b": {"engine auto 0", "fallback approve 0", "network true 19", "approvals.mode deny 5"},
 		"c": {"network [a.example, b.example:22 private] 22\nnetwork[0] a.example 23\nnetwork[1] b.example:22 private 25\nhost_ports [] 0"},

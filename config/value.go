@@ -173,16 +173,20 @@ func (d *decoder) oneOf(it item, allowed ...string) (string, bool) {
 	if slices.Contains(allowed, s) {
 		return s, true
 	}
-	end := "."
-	if near := nearest(s, allowed); near != "" && !it.hidden {
-		end = fmt.Sprintf("; did you mean %q?", near)
-	}
-	d.report(it.at, "Invalid value", fmt.Sprintf("%s: %s is not one of %s%s", it.name, it.show(s), list(quoted(allowed), "and"), end))
+	d.invalid(it, "%s is not one of %s%s", it.show(s), list(quoted(allowed), "and"), didYouMean(it, s, allowed))
 	return "", false
 }
 
-// count is a whole number above zero.
-func (d *decoder) count(it item) (uint64, bool) {
+// didYouMean asks whether a value means one of those allowed; "" if it is like none.
+func didYouMean(it item, s string, allowed []string) string {
+	if near := nearest(s, allowed); near != "" && !it.hidden {
+		return fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return ""
+}
+
+// count is a whole number, at least this one.
+func (d *decoder) count(it item, least uint64) (uint64, bool) {
 	if it.val.IsNull() || it.val.Type() != cty.Number {
 		d.wrongType(it, "a number")
 		return 0, false
@@ -190,8 +194,8 @@ func (d *decoder) count(it item) (uint64, bool) {
 	n := it.val.AsBigFloat()
 	// The accuracy of Uint64 does not help: it calls 1.5 exact.
 	v, _ := n.Uint64()
-	if !n.IsInt() || v == 0 || v > 1<<31-1 {
-		d.invalid(it, "must be a whole number from 1 to %d", 1<<31-1)
+	if !n.IsInt() || v < least || v > 1<<31-1 {
+		d.invalid(it, "must be a whole number from %d to %d", least, 1<<31-1)
 		return 0, false
 	}
 	return v, true
@@ -258,7 +262,7 @@ func (f *field) showKey() string {
 func (d *decoder) fields(it item) ([]field, bool) {
 	ty := it.val.Type()
 	if it.val.IsNull() || !ty.IsObjectType() && !ty.IsMapType() {
-		d.wrongType(it, "an object")
+		d.wrongType(it, `a map, such as { NAME = "value" }`)
 		return nil, false
 	}
 	ok := true

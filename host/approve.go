@@ -205,7 +205,7 @@ func (e *DeniedError) Error() string {
 		if e.Err != nil {
 			why = e.Err.Error()
 		}
-		s += "; to run without a sandbox it has to be approved, and " + why
+		s += "; a run without a sandbox needs your approval, and " + why
 	}
 	return s
 }

@@ -237,7 +237,7 @@ type Denial = denial.Denial
 type LimitReport struct {
 	Limit     string `json:"limit"`
 	Mechanism string `json:"mechanism"`
-	Hold      string `json:"hold"` // "held", "approximated" or "not held"
+	Hold      string `json:"hold"` // "enforced", "approximated" or "not enforced"
 }
 
 // Explanation is what a run of a command would do, and why.

@@ -431,7 +431,7 @@ func TestSizeOnADisk(t *testing.T) {
 				if err := cmd.Run(); err != nil {
 					t.Fatal(err)
 				}
-				found := slices.ContainsFunc(cmd.Report().Limits, func(l host.LimitReport) bool { return l.Limit == "temp_size" && l.Hold == "not held" })
+				found := slices.ContainsFunc(cmd.Report().Limits, func(l host.LimitReport) bool { return l.Limit == "temp_size" && l.Hold == "not enforced" })
 				if found != told {
 					t.Errorf("%q, %s: %+v", name, sandbox, cmd.Report().Limits)
 				}

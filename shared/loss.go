@@ -23,11 +23,11 @@ var InjectLoss = Loss{Feature: FeatureNetworkInject, Attribute: "credentials", W
 
 // Event reports an accepted Loss.
 func (l *Loss) Event(engine string) Event {
-	e := Event{Kind: EventDegraded, Message: fmt.Sprintf("%s is not held: engine %q has no feature %s", l.What, engine, l.Feature),
+	e := Event{Kind: EventDegraded, Message: fmt.Sprintf("%s is not enforced: engine %q has no feature %s", l.What, engine, l.Feature),
 		Details: map[string]string{"attribute": l.Attribute, "feature": string(l.Feature)}}
 	if limit, ok := strings.CutPrefix(string(l.Feature), "limit."); ok {
 		e.Kind = EventLimit
-		e.Details = map[string]string{"limit": limit, "mechanism": "none", "hold": "not held"}
+		e.Details = map[string]string{"limit": limit, "mechanism": "none", "hold": "not enforced"}
 	}
 	return e
 }
@@ -55,7 +55,7 @@ func Refused(engine string, losses []Loss) error {
 		nor = ", nor " + strings.Join(others, ", ") + ", which is asked for, too"
 	}
 	return &Error{Kind: ErrUnsupported, Attribute: losses[i].Attribute, Hint: losses[i].Hint,
-		Message: fmt.Sprintf("engine %q cannot hold %s: it has no feature %s%s", engine, strings.Join(what, ", "), strings.Join(features, ", "), nor)}
+		Message: fmt.Sprintf("engine %q cannot enforce %s: it has no feature %s%s", engine, strings.Join(what, ", "), strings.Join(features, ", "), nor)}
 }
 
 // Without lists the parts of s that an engine with these features cannot enforce, so that a host

@@ -57,7 +57,7 @@ func TestWithout(t *testing.T) {
 				text += "!"
 			}
 			got = append(got, text)
-			if e := l.Event("e"); l.What == "" || !strings.Contains(e.Message, " is not held: engine \"e\" has no feature "+string(l.Feature)) {
+			if e := l.Event("e"); l.What == "" || !strings.Contains(e.Message, " is not enforced: engine \"e\" has no feature "+string(l.Feature)) {
 				t.Errorf("%s: %+v is told as %+v", name, l, e)
 			}
 		}
@@ -75,7 +75,7 @@ func TestRefusedNamesAll(t *testing.T) {
 	t.Parallel()
 	spec := Spec{Home: "/h"}
 	err := Refused("e", spec.Without(Features{FeatureNetworkNone, FeatureFilesystemMinimal, FeatureProcessesHidden}))
-	const want = `isolation: engine "e" cannot hold a private home, a private /tmp, the filter of system calls, keeping commands from changing modes and times, and from seeing names, of files outside: ` +
+	const want = `isolation: engine "e" cannot enforce a private home, a private /tmp, the filter of system calls, keeping commands from changing modes and times, and from seeing names, of files outside: ` +
 		`it has no feature home.private, temp.private, kernel.filtered, metadata; isolation is "full" by default: use another engine, or write isolation = "best_effort" to run with less`
 	if err == nil || err.Error() != want {
 		t.Errorf("%v", err)

@@ -70,8 +70,8 @@ type Event struct {
 	Details map[string]string // for programs; keys depend on the kind
 }
 
-// LimitEvent reports how well a limit of a definition is enforced: "held", "approximated" or "not
-// held", and by which mechanism, which may be empty.
+// LimitEvent reports how well a limit of a definition is enforced: "enforced", "approximated" or
+// "not enforced", and by which mechanism, which may be empty.
 func LimitEvent(limit, mechanism, hold string) Event {
 	message := fmt.Sprintf("limits.%s is %s", limit, hold)
 	if mechanism != "" {
@@ -94,7 +94,7 @@ const (
 	EventProgress  EventKind = "progress"  // a long preparation goes on, such as an image pull
 	EventDegraded  EventKind = "degraded"  // something is enforced less well than the Spec asks
 	EventViolation EventKind = "violation" // the command tried something forbidden
-	EventLimit     EventKind = "limit"     // details: "limit", "mechanism", "hold" (held, approximated or not held)
+	EventLimit     EventKind = "limit"     // details: "limit", "mechanism", "hold" (enforced, approximated or not enforced)
 	EventDiscarded EventKind = "discarded" // details: "path" and "count": this many files written there ended with the command; "processes": this many processes did
 	EventNetwork   EventKind = "network"   // a connection or a name: details as in Decision.Details of package egress
 	EventTraced    EventKind = "traced"    // at the end of a command with Trace. details: "calls", a JSON array of [TracedCall]

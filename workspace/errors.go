@@ -5,7 +5,7 @@ import "errors"
 // Errors for errors.Is. Returned errors wrap one of them, and name the path or the field.
 var (
 	// ErrOutside: the path leads to no root.
-	ErrOutside = errors.New("outside the workspace's roots")
+	ErrOutside = errors.New("not in the workspace")
 	// ErrInvalidPath: an empty path or one with a NUL byte.
 	ErrInvalidPath = errors.New("invalid path")
 	// ErrChanged: a file changed again and again while it was read.

@@ -31,11 +31,7 @@ func (w *Workspace) ResolveDir(dir string) (string, error) {
 		return "", err
 	}
 	if innermost(w.roots, resolved) == nil {
-		leads := "is"
-		if resolved != dir {
-			leads = fmt.Sprintf("resolves to %q, which is", resolved)
-		}
-		return "", fmt.Errorf("path %q %s %w; use a path below %q, or add a root (workspace.readable, workspace.writable)", dir, leads, ErrOutside, w.project.Path)
+		return "", fmt.Errorf("%q is %w. Add it to workspace.readable or workspace.writable", resolved, ErrOutside)
 	}
 	fi, err := os.Lstat(resolved)
 	if err != nil {

@@ -48,7 +48,7 @@ func TestExecStatus(t *testing.T) {
 		{name: "engine refuses an attribute", engine: &fakeEngine{openErr: &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "engine", Message: "no"}},
 			args: []string{"x"}, status: 125, outcome: "failed", stderr: "sandbox.hcl line 2, in sandbox \"fast\""},
 		{name: "engine cannot hold a flag", engine: &fakeEngine{features: fewFeatures},
-			args: []string{"-network=true", "x"}, status: 125, outcome: "failed", stderr: "-network: engine \"bwrap\" cannot hold network = true"},
+			args: []string{"-network=true", "x"}, status: 125, outcome: "failed", stderr: "-network: engine \"bwrap\" cannot enforce network = true"},
 		{name: "engine has no terminal", engine: &fakeEngine{features: fewFeatures},
 			args: []string{"-t", "x"}, status: 125, outcome: "failed", stderr: "-t: engine"},
 		{name: "bad variable", args: []string{"-env", "=x", "x"}, status: 125, outcome: "failed", stderr: "-env: \"\" is not a variable name"},

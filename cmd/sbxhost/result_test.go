@@ -198,7 +198,7 @@ func readEvents(t *testing.T, text string) (lines []eventLine) {
 func TestEventsToADescriptor(t *testing.T) {
 	t.Parallel()
 	engine := &fakeEngine{result: ended(3), events: []shared.Event{
-		{Kind: shared.EventLimit, Message: "m", Details: map[string]string{"limit": "pids", "mechanism": "cgroup v2", "hold": "held"}},
+		{Kind: shared.EventLimit, Message: "m", Details: map[string]string{"limit": "pids", "mechanism": "cgroup v2", "hold": "enforced"}},
 		{Kind: shared.EventNetwork, Details: map[string]string{"name": "x.example", "allowed": "false", "reason": "it is not listed"}},
 		{Kind: shared.EventTraced, Details: map[string]string{"calls": "[]"}},
 		{Kind: shared.EventViolation, Message: "no", Details: map[string]string{"operation": "read", "path": "/y"}},
@@ -224,7 +224,7 @@ func TestEventsToADescriptor(t *testing.T) {
 	for line := range strings.Lines(string(text)) {
 		byKind[readEvents(t, line)[0].Event] = line
 	}
-	for kind, want := range map[string]string{"decided": `"rule":"engine-isolates"`, "started": `"event":"started"`, "limit": `"hold":"held"`, "network": `"name":"x.example","allowed":false`,
+	for kind, want := range map[string]string{"decided": `"rule":"engine-isolates"`, "started": `"event":"started"`, "limit": `"hold":"enforced"`, "network": `"name":"x.example","allowed":false`,
 		"denial": `"path":"/y"`, "ended": `"exit_code":3`} {
 		if !strings.Contains(byKind[kind], want) {
 			t.Errorf("%s: %q has no %s", kind, byKind[kind], want)

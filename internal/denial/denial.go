@@ -373,17 +373,7 @@ func text(s string) string {
 func count(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // size returns a number of bytes in the form that a definition uses.
-func size(n uint64) string {
-	for _, unit := range [...]struct {
-		name  string
-		bytes uint64
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-		if n >= unit.bytes && n%unit.bytes == 0 {
-			return strconv.Quote(count(n/unit.bytes) + unit.name)
-		}
-	}
-	return count(n)
-}
+func size(n uint64) string { return strconv.Quote(view.SizeText(n)) }
 
 // FromEvent makes a denial from an engine's violation event.
 func FromEvent(e *shared.Event) Denial {

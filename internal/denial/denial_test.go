@@ -502,7 +502,7 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%q is %s, want %s", in, got, want)
 		}
 	}
-	for n, want := range map[uint64]string{1 << 30: `"1GiB"`, 96 << 20: `"96MiB"`, 3 << 10: `"3KiB"`, 1001: "1001"} {
+	for n, want := range map[uint64]string{1 << 30: `"1GiB"`, 96 << 20: `"96MiB"`, 3 << 10: `"3KiB"`, 1001: `"1001B"`} {
 		if got := size(n); got != want {
 			t.Errorf("%d is %s, want %s", n, got, want)
 		}

@@ -37,6 +37,9 @@ func TestTraced(t *testing.T) {
 			check(t, name, f, tt.want)
 		}
 	}
+	// The address of a nameserver stands for the name that the command wants.
+	check(t, "a nameserver", &Failure{Command: shared.Command{Args: []string{"curl", "https://a.example/"}}, Succeeded: true,
+		Traced: []shared.TracedCall{{Wants: "connect", Target: "10.0.0.53:53", Error: "ENETUNREACH"}}}, []string{`connect a.example by network: network = ["a.example"]?`})
 	for target, want := range map[string][]string{
 		"a.example:443": nil, "A.Example.:443": nil,
 		"b.example:443":  {`connect b.example:443 by network: add "b.example" to network?`},

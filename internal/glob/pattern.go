@@ -87,7 +87,7 @@ func parseName(text string) (Name, error) {
 		rest = rest[1:]
 		switch c {
 		case '{', '}':
-			return n, fmt.Errorf(`braces are not alternatives here; write one pattern for each, or \\%c for the character (HCL needs two backslashes): %w`, c, ErrPattern)
+			return n, fmt.Errorf(`braces have no meaning; write one pattern for each; "\\%c" is a literal %c: %w`, c, c, ErrPattern)
 		case '*', '?':
 			n.varies, shell = true, append(shell, c)
 			continue

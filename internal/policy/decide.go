@@ -80,10 +80,10 @@ func decide(f Facts) Decision {
 	}
 	if f.Bypass {
 		if !f.AllowBypass {
-			return deny(RuleBypassNotAllowed, "the configuration does not let a command ask to run without its sandbox",
-				"approvals { allow_bypass = true } lets it; the command then has to be approved")
+			return deny(RuleBypassNotAllowed, "the configuration does not allow -no-sandbox",
+				"approvals { allow_bypass = true } allows it; you must then approve the command")
 		}
-		return approval(f, "it was asked to run without its sandbox", "")
+		return approval(f, "-no-sandbox was given", "")
 	}
 	refused, _ := errors.AsType[*shared.Error](shared.Refused(f.Engine, f.Losses))
 	switch f.State {

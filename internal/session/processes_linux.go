@@ -84,5 +84,5 @@ func commandLine(cmdline []byte, name string) []string {
 	if len(cmdline) == 0 {
 		return []string{"[" + name + "]"}
 	}
-	return strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")
+	return strings.Split(strings.TrimRight(string(cmdline), "\x00"), "\x00") // a changed title leaves empty words
 }

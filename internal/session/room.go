@@ -41,8 +41,8 @@ func UnboundedEvents(spec *shared.Spec) []shared.Event {
 		return nil
 	}
 	return []shared.Event{{Kind: shared.EventLimit, Time: time.Now(),
-		Message: fmt.Sprintf("limits.temp_size is not held for %s on a disk", names(dirs)),
-		Details: map[string]string{"limit": "temp_size", "mechanism": "", "hold": "not held"}}}
+		Message: fmt.Sprintf("limits.temp_size is not enforced for %s on a disk", names(dirs)),
+		Details: map[string]string{"limit": "temp_size", "mechanism": "", "hold": "not enforced"}}}
 }
 
 // UnboundedNotes list, for people who ask, the directories without a size limit.

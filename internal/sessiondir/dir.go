@@ -105,7 +105,7 @@ func resolveBase(base string) (string, error) {
 // CheckName refuses, with ErrName, an invalid name of a session.
 func CheckName(name string) error {
 	if !paths.IsName(name) {
-		return fmt.Errorf("session %.80q: use 1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit: %w", name, ErrName)
+		return fmt.Errorf("%.80q is %w: use 1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit", name, ErrName)
 	}
 	return nil
 }

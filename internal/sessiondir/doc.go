@@ -28,7 +28,7 @@ import (
 // Errors for errors.Is. See also hostpath.ErrNotPrivate.
 var (
 	// ErrName: the name of a session, or of a directory in it, is not a plain file name.
-	ErrName = errors.New("invalid session name")
+	ErrName = errors.New("not a session name")
 	// ErrInUse: the named session has a living owner.
 	ErrInUse = errors.New("session is in use")
 	// ErrWorkspace: the named session belongs to another workspace.

@@ -121,7 +121,7 @@ func (v *View) giveUpNames() error {
 	for i, name := range v.in.ProtectPathsExcept {
 		name = strings.TrimSuffix(name, "/")
 		if !slices.Contains(known, name) {
-			return invalidf(fmt.Sprintf("protect_paths_except[%d]", i), "choose among "+strings.Join(known, ", "), "%q is not protected by default, or cannot be given up", name)
+			return invalidf(fmt.Sprintf("protect_paths_except[%d]", i), "docs/protected.md has the list", "%q is not protected by default, or cannot be given up", name)
 		}
 		v.givenUp = append(v.givenUp, name)
 		v.Remarks = append(v.Remarks, fmt.Sprintf("protect_paths_except: a command can write %s, which tools of the host obey", name))

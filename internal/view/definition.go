@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/bits"
 	"reflect"
 	"slices"
 	"strconv"
@@ -344,4 +345,14 @@ func BlameCommand(err error, d *Definition, own int) error {
 		e.Attribute = fmt.Sprintf("BindPaths[%d]%s", i-own, rest)
 	}
 	return err
+}
+
+// SizeText writes a number of bytes as a definition does: "512MiB". It returns "" for 0.
+func SizeText(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	units := [...]string{"B", "KiB", "MiB", "GiB", "TiB"}
+	i := min(bits.TrailingZeros64(n)/10, len(units)-1)
+	return strconv.FormatUint(n>>(10*i), 10) + units[i]
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,8 +104,8 @@ func (d *Definition) CheckCredentials(own map[string]Credential) error {
 			return Invalid(attribute, "another set in the list has the same token", "leave one of the two out")
 		case name == CredentialSSHAgent || set.Pass:
 		case d.Network.Names == nil:
-			return Invalid(attribute, fmt.Sprintf("a credential stays outside only if network is a list of names; it is %v", d.Network.Host),
-				fmt.Sprintf("list the names that commands reach in network; or let commands have the value: pass = true in the block credential %q", name))
+			return Invalid(attribute, "credentials needs a list of names in network",
+				fmt.Sprintf("write network = %q. Or set pass = true in credential %q: commands then get the value itself", cmp.Or(set.Hosts...), name))
 		case isOwn:
 			if missing := slices.DeleteFunc(slices.Clone(set.Hosts), d.reaches); len(missing) > 0 {
 				return invalidf(attribute, fmt.Sprintf("add %q to network", missing[0]), "network does not reach %s, a host of credential %q, at port 443", missing[0], name)

@@ -66,8 +66,8 @@ func TestLimitsHeld(t *testing.T) {
 	if out.Stdout != "17\nunlimited\n500\n" {
 		t.Errorf("%q %q", out.Stdout, out.Stderr)
 	}
-	wantHolds(t, holds(out.Events), map[string]string{"memory": "held " + by, "cpus": "held " + by, "pids": "held " + by,
-		"open_files": "held RLIMIT_NOFILE", "temp_size": "held tmpfs size"})
+	wantHolds(t, holds(out.Events), map[string]string{"memory": "enforced " + by, "cpus": "enforced " + by, "pids": "enforced " + by,
+		"open_files": "enforced RLIMIT_NOFILE", "temp_size": "enforced tmpfs size"})
 }
 
 // Where no group can be had, a limit is approximated or refused by name.
@@ -90,9 +90,9 @@ func TestLimitsWithoutGroups(t *testing.T) {
 	}
 	pids := "approximated RLIMIT_NPROC"
 	if os.Geteuid() == 0 {
-		pids = "not held"
+		pids = "not enforced"
 	}
-	wantHolds(t, holds(out.Events), map[string]string{"memory": "approximated RLIMIT_DATA", "cpus": "not held", "pids": pids, "open_files": "held RLIMIT_NOFILE"})
+	wantHolds(t, holds(out.Events), map[string]string{"memory": "approximated RLIMIT_DATA", "cpus": "not enforced", "pids": pids, "open_files": "enforced RLIMIT_NOFILE"})
 
 	// It does not count what a runtime reserves and does not use, as JavaScript's does tens of
 	// gigabytes: that is bounded by RLIMIT_AS, with which node does not start.

@@ -297,7 +297,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("200 MB of memory were had: %+v", out)
 	}
 	for _, limit := range []string{"memory", "cpus", "pids", "open_files", "temp_size"} {
-		if !slices.ContainsFunc(out.events, func(e shared.Event) bool { return e.Details["limit"] == limit && e.Details["hold"] == "held" }) {
+		if !slices.ContainsFunc(out.events, func(e shared.Event) bool { return e.Details["limit"] == limit && e.Details["hold"] == "enforced" }) {
 			t.Errorf("nobody says what holds %s: %v", limit, out.events)
 		}
 	}

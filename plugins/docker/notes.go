@@ -42,7 +42,7 @@ func notes(p *plan.Planner) []shared.Event {
 		{"temp_size", "the size of each tmpfs", "", l.TempSize > 0},
 	} {
 		if limit.set {
-			e := shared.LimitEvent(limit.name, limit.mechanism, "held")
+			e := shared.LimitEvent(limit.name, limit.mechanism, "enforced")
 			e.Message += limit.note
 			out = append(out, e)
 		}

@@ -74,7 +74,7 @@ func TestRootlessLimits(t *testing.T) {
 		limits.BestEffort = true
 		out := sh(t, open(t, shared.Spec{Limits: limits}), "true")
 		if !slices.ContainsFunc(out.events, func(e shared.Event) bool {
-			return e.Details["limit"] == name && e.Details["hold"] == "not held"
+			return e.Details["limit"] == name && e.Details["hold"] == "not enforced"
 		}) {
 			t.Errorf("%s, with best effort: %v", name, out.events)
 		}

@@ -12,9 +12,9 @@ import (
 
 // How well a limit is enforced, as in [shared.EventLimit].
 const (
-	held         = "held"
+	enforced     = "enforced"
 	approximated = "approximated"
-	notHeld      = "not held"
+	notEnforced  = "not enforced"
 )
 
 // holding is the mechanism of one limit.
@@ -44,11 +44,11 @@ func holdings(l shared.Limits, d cgroup.Decision, uid uint32) []holding {
 		switch mechanism := d.Mechanism(c); {
 		case !set:
 		case mechanism != "":
-			out = append(out, holding{limit, mechanism, held})
+			out = append(out, holding{limit, mechanism, enforced})
 		case rlimit != "":
 			out = append(out, holding{limit, rlimit, approximated})
 		default:
-			out = append(out, holding{limit, "", notHeld})
+			out = append(out, holding{limit, "", notEnforced})
 		}
 	}
 	add(l.Memory > 0, "memory", cgroup.Memory, rlimitMemory)
@@ -71,15 +71,15 @@ const (
 func admitLimits(l shared.Limits, holdings []holding) error {
 	for _, h := range holdings {
 		attribute := "limits." + h.limit
-		if h.hold != held && !l.BestEffort {
-			message := "nothing here can enforce it for all processes of a command together"
+		if h.hold != enforced && !l.BestEffort {
+			accepted := "it is not enforced"
 			if h.mechanism != "" {
-				message += "; " + h.mechanism + " would bound each one by itself"
+				accepted = "each process has the limit, not all together"
 			}
-			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: attribute, Message: message,
-				Hint: `accept that with enforce = "best_effort", or run where systemd manages your session (busctl, and the bus in a /run/user/UID that it has made), in a control group below it, or as root`}
+			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: attribute, Message: "this machine cannot enforce it",
+				Hint: `with enforce = "best_effort", ` + accepted + ". A full limit needs root, a control group of yours, or a systemd session"}
 		}
-		if h.hold != held {
+		if h.hold != enforced {
 			continue
 		}
 		switch {

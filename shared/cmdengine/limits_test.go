@@ -25,10 +25,10 @@ func TestHoldings(t *testing.T) {
 		refused string // the attribute, where the limits are required
 	}{
 		{"groups", groups(cgroup.Memory, cgroup.CPU, cgroup.PIDs), every, 0,
-			"memory held cgroup v2, cpus held cgroup v2, pids held cgroup v2", ""},
-		{"no groups", cgroup.Host{}, every, 1000, "memory approximated RLIMIT_DATA, cpus not held, pids approximated RLIMIT_NPROC", "limits.memory"},
-		{"no groups, root", cgroup.Host{}, every, 0, "memory approximated RLIMIT_DATA, cpus not held, pids not held", "limits.memory"},
-		{"no processor time", groups(cgroup.Memory, cgroup.PIDs), every, 1000, "memory held cgroup v2, cpus not held, pids held cgroup v2", "limits.cpus"},
+			"memory enforced cgroup v2, cpus enforced cgroup v2, pids enforced cgroup v2", ""},
+		{"no groups", cgroup.Host{}, every, 1000, "memory approximated RLIMIT_DATA, cpus not enforced, pids approximated RLIMIT_NPROC", "limits.memory"},
+		{"no groups, root", cgroup.Host{}, every, 0, "memory approximated RLIMIT_DATA, cpus not enforced, pids not enforced", "limits.memory"},
+		{"no processor time", groups(cgroup.Memory, cgroup.PIDs), every, 1000, "memory enforced cgroup v2, cpus not enforced, pids enforced cgroup v2", "limits.cpus"},
 		{"no processes", groups(cgroup.Memory), shared.Limits{PIDs: 50}, 1000, "pids approximated RLIMIT_NPROC", "limits.pids"},
 		{"nothing set", groups(cgroup.Memory), shared.Limits{OpenFiles: 5}, 0, "", ""},
 	} {
@@ -62,9 +62,9 @@ func TestHoldings(t *testing.T) {
 func TestLimitEvents(t *testing.T) {
 	t.Parallel()
 	for h, want := range map[holding]string{
-		{"memory", "cgroup v2", held}:      "limits.memory is held by cgroup v2",
+		{"memory", "cgroup v2", enforced}:  "limits.memory is enforced by cgroup v2",
 		{"pids", rlimitPIDs, approximated}: "limits.pids is approximated by RLIMIT_NPROC",
-		{"cpus", "", notHeld}:              "limits.cpus is not held",
+		{"cpus", "", notEnforced}:          "limits.cpus is not enforced",
 	} {
 		e := h.event()
 		if e.Kind != shared.EventLimit || e.Message != want || e.Details["limit"] != h.limit || e.Details["hold"] != h.hold || e.Details["mechanism"] != h.mechanism {

@@ -2174,8 +2174,8 @@ type Event struct {
 	Kind       string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`                                  // progress, degraded, violation, limit, discarded, traced or dropped; others are ignored
 	TimeUnixNs int64                  `protobuf:"varint,2,opt,name=time_unix_ns,json=timeUnixNs,proto3" json:"time_unix_ns,omitempty"` // by the engine's clock
 	Message    string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`                            // one sentence for people
-	// For machines. Of limit: "limit", "mechanism", and "hold", which is "held",
-	// "approximated" or "not held". Of dropped: "count", the events that were not told.
+	// For machines. Of limit: "limit", "mechanism", and "hold", which is "enforced",
+	// "approximated" or "not enforced". Of dropped: "count", the events that were not told.
 	// Of discarded: what its sender says of files in the private home that went with it.
 	// Of traced: "calls", a JSON array of objects with "wants" (read, write, execute or
 	// connect), "target" (an absolute path, or an address and a port) and "error", such as "ENOENT".

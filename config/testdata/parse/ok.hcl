@@ -27,7 +27,7 @@ sandbox "fast" {
     timeout    = "1m30s"
     grace      = "2s"
     memory     = "512MiB"
-    pids       = 7
+    pids       = 17
     cpus       = 1.5
     temp_size  = "64MiB"
     open_files = 64

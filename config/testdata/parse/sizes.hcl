@@ -11,7 +11,7 @@ sandbox "d" {
   limits { memory = "99999999999GiB" }
 }
 sandbox "e" {
-  limits { memory = "0B" }
+  limits { memory = "1MiB" }
 }
 sandbox "f" {
   limits { memory = "1.5GiB" }

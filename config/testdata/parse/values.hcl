@@ -22,7 +22,7 @@ sandbox "b" {
     timeout    = "5 minutes"
     grace      = "0s"
     memory     = "1g"
-    pids       = 0
+    pids       = 15
     open_files = -1
     enforce    = "best-effort"
   }

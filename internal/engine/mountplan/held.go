@@ -80,10 +80,10 @@ func Events(h *Held, spec *shared.Spec) (out []shared.Event) {
 			Details: map[string]string{"mechanism": "overlay", "attribute": m.Why, "path": m.Path}})
 	}
 	if spec.Limits.OpenFiles > 0 {
-		out = append(out, shared.LimitEvent("open_files", "RLIMIT_NOFILE", "held"))
+		out = append(out, shared.LimitEvent("open_files", "RLIMIT_NOFILE", "enforced"))
 	}
 	if spec.Limits.TempSize > 0 {
-		out = append(out, shared.LimitEvent("temp_size", "tmpfs size", "held"))
+		out = append(out, shared.LimitEvent("temp_size", "tmpfs size", "enforced"))
 	}
 	return out
 }

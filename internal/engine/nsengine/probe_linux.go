@@ -80,18 +80,18 @@ func try(ctx context.Context, e shared.Engine) error {
 // reportLimits reports what enforces each limit here, and which limits nothing can enforce.
 func reportLimits(host cgroup.Host, p *shared.Probe) {
 	d := host.Decide(cgroup.Limits{Memory: 1, CPUs: 1, PIDs: 1})
-	var unheld []string
+	var unenforced []string
 	for _, l := range [...]struct {
 		name       string
 		controller cgroup.Controller
 	}{{"limits.memory", cgroup.Memory}, {"limits.cpus", cgroup.CPU}, {"limits.pids", cgroup.PIDs}} {
 		p.Facts[l.name] = d.Mechanism(l.controller)
 		if p.Facts[l.name] == "" {
-			p.Facts[l.name] = "not held"
-			unheld = append(unheld, l.name)
+			p.Facts[l.name] = "not enforced"
+			unenforced = append(unenforced, l.name)
 		}
 	}
-	if len(unheld) > 0 {
-		p.Degraded = append(p.Degraded, "no control group can enforce "+strings.Join(unheld, ", ")+": if required, they are refused")
+	if len(unenforced) > 0 {
+		p.Degraded = append(p.Degraded, "no control group enforces "+strings.Join(unenforced, ", ")+": if required, they are refused")
 	}
 }

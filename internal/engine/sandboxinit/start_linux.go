@@ -1,6 +1,7 @@
 package sandboxinit
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"syscall"
@@ -166,6 +167,9 @@ func execFailure(path string, errno syscall.Errno) *ExecError {
 		if syscall.Stat(path, &st) == nil {
 			return &ExecError{OpInterpreter, path, syscall.ENOENT}
 		}
+	}
+	if errno == syscall.EACCES {
+		errno = cmp.Or(Executable(path), errno) // a directory
 	}
 	return &ExecError{OpExec, path, errno}
 }

@@ -137,7 +137,7 @@ const askInterval = time.Second
 
 // waiter lets the command wait for its session or review, and says so once. Meanwhile it asks for the
 // session.
-func (e *Execution) waiter() session.Waiter {
+func (e *Execution) waiter(sandbox string) session.Waiter {
 	said, asked := e.quiet, time.Time{}
 	return func(held *session.InUseError, late bool) error {
 		if late && !said {
@@ -153,22 +153,22 @@ func (e *Execution) waiter() session.Waiter {
 			return nil
 		}
 		asked = time.Now()
-		return e.makeWay()
+		return e.makeWay(sandbox)
 	}
 }
 
 // A HeldSession is a server's answer about a session that it has.
 type HeldSession struct {
-	Commands  int  // running ones
-	Kept      bool // it has, or had, processes
+	Commands  int    // running ones
+	Kept      string // the sandbox of the processes that it has, or had
 	Processes []host.ProcessInfo
 }
 
 // makeWay makes the server that holds the session give it up, if nothing runs in it. The error says
 // that the session is kept, which can last.
-func (e *Execution) makeWay() error {
+func (e *Execution) makeWay(sandbox string) error {
 	if e.Remote != nil {
-		return e.Remote.MakeWay()
+		return e.keptError(e.Remote.MakeWay(), sandbox)
 	}
 	dir, err := session.KeeperDir(e.LookupEnv, e.SessionName(), false)
 	if err != nil {
@@ -181,14 +181,22 @@ func (e *Execution) makeWay() error {
 	defer h.Close()
 	var holds HeldSession
 	text, err := h.Session(serve.Patience)
-	if err == nil && json.Unmarshal([]byte(text), &holds) == nil && holds.Kept {
-		return KeptError(e.SessionName())
+	if err == nil && json.Unmarshal([]byte(text), &holds) == nil {
+		return e.keptError(holds.Kept, sandbox)
 	}
 	return nil
 }
 
-// KeptError refuses a command without -keep in a kept session.
-func KeptError(name string) error {
+// keptError refuses a command without -keep for a sandbox, if the session is kept, with the sandbox
+// kept.
+func (e *Execution) keptError(kept, sandbox string) error {
+	name := e.SessionName()
+	switch {
+	case kept == "":
+		return nil
+	case kept != sandbox:
+		return cli.Hint(fmt.Errorf("session %q runs sandbox %q", name, kept), "add -sandbox "+kept)
+	}
 	return cli.Hint(fmt.Errorf("session %q is kept, and takes only commands with -keep", name), "-keep runs the command among its processes; sbxhost sessions rm "+name+" ends it")
 }
 

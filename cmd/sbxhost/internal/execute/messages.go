@@ -78,14 +78,12 @@ func (e *Execution) event(ev shared.Event) {
 			e.note("degraded: " + ev.Message)
 		}
 	case shared.EventDiscarded:
-		if n := ev.Details["processes"]; n == "1" {
-			ev.Message += "; -keep keeps it"
-		} else if n != "" {
-			ev.Message += "; -keep keeps them"
+		if n := ev.Details["processes"]; n != "" {
+			ev.Message += ". To keep " + map[bool]string{true: "it", false: "them"}[n == "1"] + ": -session NAME -keep"
 		}
 		e.note(ev.Message)
 	case shared.EventLimit:
-		if ev.Details["hold"] != "held" && e.firstToday(ev.Message) {
+		if ev.Details["hold"] != "enforced" && e.firstToday(ev.Message) {
 			e.note("degraded: " + ev.Message)
 		}
 	case shared.EventProgress:
@@ -216,7 +214,7 @@ func suggestion(sandbox string, denials []host.Denial) string {
 		}
 		blocks[block] = append(blocks[block], "  "+attribute+" = "+value)
 	}
-	text := fmt.Sprintf("suggestion; what a list has already stays in it:\nsandbox %q {\n", sandbox)
+	text := fmt.Sprintf("add this (keep what your lists have):\nsandbox %q {\n", sandbox)
 	for _, block := range slices.Sorted(maps.Keys(blocks)) {
 		lines := strings.Join(blocks[block], "\n")
 		if block != "" {

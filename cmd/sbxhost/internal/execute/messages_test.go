@@ -49,7 +49,7 @@ func TestSuggestion(t *testing.T) {
 			{Attribute: "bind_paths", Value: `"/a"`, Element: true}, {Attribute: "bind_paths", Value: `"/ab"`, Element: true}, {Attribute: "network", Value: "true"},
 			{Attribute: "network", Value: `"a.example"`, Element: true}, {Attribute: "network", Value: "true"},
 			{Attribute: "config.ptrace", Value: "true"}, {Attribute: "bind_paths[1]", Value: `{ host = "/x", read_only = false }`},
-		}, `suggestion; what a list has already stays in it:
+		}, `add this (keep what your lists have):
 sandbox "s" {
   bind_paths = ["/a", "/ab"]
   network = ["a.example"]

@@ -3,6 +3,7 @@ package execute
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
@@ -77,7 +78,7 @@ func (e *Execution) prepare(p *preparation, ctx, reading context.Context, begin 
 	if err != nil {
 		return err
 	}
-	cmd := setup.NewCmd(session.WithWaiter(ctx, e.waiter()), e.App, used.Host, s, &e.flags, e.args)
+	cmd := setup.NewCmd(session.WithWaiter(ctx, e.waiter(s.Sandbox)), e.App, used.Host, s, &e.flags, e.args)
 	cmd.Trace, cmd.Caller = e.trace, e.Remote.caller(e.App)
 	if timeout > 0 {
 		cmd.Timeout = max(timeout-time.Since(begin), 1)
@@ -96,6 +97,11 @@ func (e *Execution) prepare(p *preparation, ctx, reading context.Context, begin 
 	}
 	if !e.quiet && !e.noNotes || p.events != nil {
 		cmd.Events = e.event
+	}
+	for _, name := range cmd.Env {
+		if _, set := e.LookupEnv(name); !set && !strings.Contains(name, "=") && !e.quiet && !e.noNotes {
+			e.Say("-env " + name + ": this variable is not set")
+		}
 	}
 	e.connect(cmd, hungUp)
 	p.host, p.cmd = used, cmd

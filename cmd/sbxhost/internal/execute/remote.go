@@ -28,9 +28,9 @@ type Remote struct {
 	// AdaptTo changes a command of a kept session to what its client means; nil for a client that
 	// can run the command itself.
 	AdaptTo func(*cli.App, *host.Host, *host.Cmd) error
-	// MakeWay closes the Hosts of the command's session that nobody uses. Its error ends the wait for
-	// the session.
-	MakeWay    func() error
+	// MakeWay closes the Hosts of the command's session that nobody uses. It returns the sandbox of
+	// a kept session, which ends the wait for it.
+	MakeWay    func() (kept string)
 	Send       func(kind byte, m frame.Message, fds ...int) error // the end of Life says that the client is gone
 	Stderr     *Buffered
 	Signals    chan os.Signal

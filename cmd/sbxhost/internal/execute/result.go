@@ -45,7 +45,9 @@ func openPlace(flag, path, cwd string, writable func() []string) (_ *resultFile,
 		return nil, fmt.Errorf("%s names a directory", cli.Quote(path))
 	}
 	dir, err := hostpath.OpenDir(cwd, filepath.Dir(path), writable)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the directory %s does not exist", cli.Quote(filepath.Dir(path)))
+	} else if err != nil {
 		return nil, err
 	}
 	r := &resultFile{dir: dir, name: filepath.Base(path)}

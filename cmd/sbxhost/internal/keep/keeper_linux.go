@@ -165,8 +165,8 @@ func (s *server) endKeeper(k *keeper, idle bool) bool {
 func (k *keeper) has(h *cachedHost) bool { return h.session == k.dir }
 
 // makeWay closes the Hosts of a session that no command and no process uses, for a command that needs
-// another one: a session has one engine. It reports whether the session is kept.
-func (s *server) makeWay(k *keeper) (kept bool) {
+// another one: a session has one engine. It returns the sandbox of a kept session.
+func (s *server) makeWay(k *keeper) (sandbox string) {
 	s.hosts.closeUnused(k.has)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -174,7 +174,10 @@ func (s *server) makeWay(k *keeper) (kept bool) {
 		k.host.Close()
 		k.host = nil
 	}
-	return k.host != nil
+	if k.host == nil {
+		return ""
+	}
+	return k.setup.Sandbox
 }
 
 // errInUse is why a session cannot be removed.
@@ -213,9 +216,10 @@ func (s *server) session(of *serve.Session) (string, error) {
 	s.makeWay(k)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	holds := execute.HeldSession{Commands: commands, Kept: k.host != nil}
+	holds := execute.HeldSession{Commands: commands}
 	if k.host != nil {
 		var err error
+		holds.Kept = k.setup.Sandbox
 		if holds.Processes, err = k.host.Processes(); err != nil {
 			return "", err
 		}

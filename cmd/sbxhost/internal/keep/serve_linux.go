@@ -424,11 +424,11 @@ func (s *server) serveOne(r *client, conn *net.UnixConn, raw syscall.RawConn) (s
 		if hello.Keep {
 			r.Take, r.AdaptTo = k.take, k.adapt
 		}
-		r.MakeWay = func() error {
-			if s.makeWay(k) && !hello.Keep {
-				return execute.KeptError(name)
+		r.MakeWay = func() (kept string) {
+			if kept = s.makeWay(k); hello.Keep {
+				return ""
 			}
-			return nil
+			return kept
 		}
 	}
 	s.mu.Lock()

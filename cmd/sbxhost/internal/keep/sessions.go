@@ -246,7 +246,7 @@ func (s *listedSession) ask(a *cli.App, verbose bool) error {
 	if err != nil {
 		return fmt.Errorf("session %q: %w", s.Name, err)
 	}
-	if at := slices.Index(s.Users, h.PID); at >= 0 && holds.Commands == 0 && !holds.Kept {
+	if at := slices.Index(s.Users, h.PID); at >= 0 && holds.Commands == 0 && holds.Kept == "" {
 		s.Users = slices.Delete(s.Users, at, at+1) // this process will give it up
 		s.InUse = len(s.Users) > 0
 	}

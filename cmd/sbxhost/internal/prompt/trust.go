@@ -14,7 +14,7 @@ import (
 )
 
 // errNoTerminal says that there is nobody to ask.
-var errNoTerminal = errors.New("there is no terminal to ask on")
+var errNoTerminal = errors.New("there is no terminal")
 
 // Trust asks whether to trust a configuration in the workspace.
 func Trust(ctx context.Context, a *cli.App, u *inforce.Untrusted) (bool, error) {

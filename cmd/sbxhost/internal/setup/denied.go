@@ -2,7 +2,7 @@ package setup
 
 import (
 	"cmp"
-	"fmt"
+	"errors"
 	"strings"
 	"unicode/utf8"
 
@@ -15,7 +15,7 @@ import (
 func deniedHint(a *cli.App, e *host.DeniedError, flags *Flags) error {
 	var failure error = plainError{e}
 	if e.Decision.Rule == policy.RuleBypassNotAllowed {
-		failure = fmt.Errorf("-no-sandbox: %s", e.Decision.Reason)
+		failure = errors.New(e.Decision.Reason)
 	}
 	hint := e.Decision.Hint
 	if e.Decision.Ask && e.Request != nil {

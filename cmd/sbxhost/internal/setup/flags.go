@@ -72,6 +72,9 @@ func (f *Flags) Register(a *cli.App, fs *flag.FlagSet) {
 	// Not a boolean flag of package flag: `-network false curl` would turn the network on and run
 	// `false curl`.
 	fs.Func("network", "", func(s string) error {
+		if s == "--" {
+			return errors.New("it needs a value")
+		}
 		if v, err := strconv.ParseBool(s); err == nil {
 			f.network = &host.Network{Host: v}
 			return nil

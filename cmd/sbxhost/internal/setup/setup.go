@@ -28,6 +28,14 @@ func WithHost(a *cli.App, explicit *string, enginesOnly bool, f func(context.Con
 	return func() error {
 		ctx := context.Background()
 		s, err := Load(ctx, a, *explicit)
+		status := 0
+		if err != nil && enginesOnly { // the machine is the same without the file
+			status = a.Fail(err)
+			s = &Setup{}
+			s.File, _ = config.Load("", a.EvalInput())
+			s.Options, _ = s.File.Options()
+			err = Complete(a, &s.Options)
+		}
 		if err != nil {
 			return err
 		}
@@ -40,7 +48,10 @@ func WithHost(a *cli.App, explicit *string, enginesOnly bool, f func(context.Con
 			return WithRemedy(a, s, &Flags{}, err)
 		}
 		defer h.Close()
-		return f(ctx, s, h)
+		if err := f(ctx, s, h); err != nil {
+			return err
+		}
+		return cli.Exit(status)
 	}
 }
 

@@ -43,7 +43,7 @@ func Holdable(d Facts, l *shared.Limits) ([]shared.Event, error) {
 				Hint:    `enable the controller, leave the limit out, or say enforce = "best_effort"`}
 		default:
 			limit.drop()
-			out = append(out, shared.LimitEvent(limit.name, "", "not held"))
+			out = append(out, shared.LimitEvent(limit.name, "", "not enforced"))
 		}
 	}
 	return out, nil

@@ -36,7 +36,7 @@ func TestKeepable(t *testing.T) {
 	}
 	l.BestEffort = true
 	out, err := Holdable(Facts{LimitsPIDs: true}, &l)
-	if err != nil || l.Memory != 0 || l.PIDs != 1 || len(out) != 1 || out[0].Details["hold"] != "not held" {
+	if err != nil || l.Memory != 0 || l.PIDs != 1 || len(out) != 1 || out[0].Details["hold"] != "not enforced" {
 		t.Errorf("got %v, %v, %v", out, l, err)
 	}
 }
