@@ -202,9 +202,12 @@ func TestApply(t *testing.T) {
 	if got := w.list(w.root); got != applied || !out.Complete || len(out.Applied) != 18 {
 		t.Errorf("%v, %d changes\ngot  %q\nwant %q", out.Complete, len(out.Applied), got, applied)
 	}
-	if _, err := w.shelf.Open(context.Background(), "r"); !errors.Is(err, fs.ErrNotExist) {
+	r, err := w.shelf.Open(context.Background(), "r")
+	w.check(err)
+	if _, err := r.Changes(context.Background(), Rules{}); err == nil || !strings.Contains(err.Error(), "was applied") {
 		t.Errorf("a review that was applied: %v", err)
 	}
+	r.Close()
 	name, told, err := w.shelf.Undo(context.Background())
 	if err != nil || name != "r" || len(told) > 0 {
 		t.Fatalf("%q %q %v", name, told, err)
