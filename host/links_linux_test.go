@@ -234,6 +234,7 @@ func TestLinksOfTools(t *testing.T) {
 			written       string   // the file that they try to write
 			told          string   // who writes it all the same is told of that, and of nothing else
 			noted         string   // or a note names that
+			unbound       bool     // commands cannot write the home
 		}{
 			{name: "nowhere", outside: "ln -s none .claude", inside: []string{"mkdir none; echo x >none/s"}, written: "none/s"},
 			{name: "nowhere, and nothing done", outside: "ln -s none .claude; ln -s none sub/.vscode; ln -s l1 .zed; ln -s none l1; ln -s x y; ln -s y x; ln -s x .codex", inside: []string{"true", "true"}, written: "none/s"},
@@ -245,6 +246,13 @@ func TestLinksOfTools(t *testing.T) {
 			{name: "a link in a directory that such a link leads to", outside: "mkdir .claude d e; ln -s ../d .claude/skills; ln -s ../e/x d/x; echo 1 >e/x", inside: []string{"echo x >e/x; mv e f; mkdir e; echo x >e/x"}, written: "e/x"},
 			{name: "start-up files of a shell in the project", outside: "ln -s br .bashrc", inside: []string{"echo x >br"}, written: "br"},
 			{name: "start-up files of a shell", outside: "ln -s dot/bashrc $BASE/home/.bashrc", inside: []string{"mkdir -p $BASE/home/dot; echo x >$BASE/home/dot/bashrc"}, written: "../home/dot/bashrc"},
+			{name: "start-up files of a shell, from a home that is read-only", unbound: true, outside: "echo 1 >br; ln -s $BASE/w/br $BASE/home/.bashrc", inside: []string{"echo x >br; mv br b; echo x >br"}, written: "br"},
+			{name: "nowhere, from a home that is read-only", unbound: true, outside: "ln -s $BASE/w/none $BASE/home/.zshrc", inside: []string{"mkdir none; echo x >none/s; echo x >none"}, written: "none"},
+			{name: "settings in a home that is read-only", unbound: true, outside: "mkdir fish $BASE/home/.config; ln -s ../../w/fish $BASE/home/.config/fish", inside: []string{"echo x >fish/s; mv fish d; mkdir fish; echo x >fish/s"}, written: "fish/s"},
+			{name: "settings in a directory of a home that is read-only", unbound: true, outside: "mkdir -p units $BASE/home/.config/systemd; ln -s $BASE/w/units $BASE/home/.config/systemd/user", inside: []string{"echo x >units/s"}, written: "units/s"},
+			{name: "a name of a file in a home that is read-only", unbound: true, outside: "echo 1 >br; ln br $BASE/home/.profile", inside: []string{"echo x >br"}, written: "br"},
+			{name: "the workspace, from a home that is read-only", unbound: true, outside: "mkdir $BASE/home/.config; ln -s $BASE/w $BASE/home/.config/fish", inside: []string{"echo x >s"}, written: "s", noted: "/home/.config/fish"},
+			{name: "a chain from a home that is read-only, replaced", unbound: true, outside: "mkdir d; ln -s d l1; ln -s $BASE/w/l1 $BASE/home/.ssh", inside: []string{"echo x >d/s; rm l1; mkdir l1; echo x >l1/s"}, written: "l1/s", told: "/home/.ssh"},
 			{name: "replaced", outside: "ln -s none .claude", inside: []string{"rm .claude; mkdir .claude; echo x >.claude/s"}, written: ".claude/s", told: "/w/.claude"},
 			{name: "a chain, replaced", outside: "mkdir d; ln -s l1 .claude; ln -s d l1", inside: []string{"rm l1; mkdir l1; echo x >l1/s"}, written: "l1/s", told: "/w/.claude"},
 			{name: "a circle, undone", outside: "ln -s x .claude; ln -s y x; ln -s x y", inside: []string{"rm x; mkdir x; echo x >x/s"}, written: "x/s", told: "/w/.claude"},
@@ -264,8 +272,11 @@ func TestLinksOfTools(t *testing.T) {
 				h := newHost(t, func(o *host.Options) {
 					o.Dir, o.Workspace.Root, o.Workspace.Writable = base+"/w", base+"/w", []string{base + "/s"}
 					o.Environ = append(gitEnv(base), "HOME="+base+"/home")
-					o.Sandboxes["fast"] = host.Definition{Engine: engine, EnvPassthrough: []string{"BASE"}, ProtectPaths: []string{"**/*.lock"},
-						BindPaths: []host.Bind{{Host: base + "/home", Writable: true}}}
+					d := host.Definition{Engine: engine, EnvPassthrough: []string{"BASE"}, ProtectPaths: []string{"**/*.lock"}}
+					if !tt.unbound {
+						d.BindPaths = []host.Bind{{Host: base + "/home", Writable: true}}
+					}
+					o.Sandboxes["fast"] = d
 				})
 				var report host.Report
 				for _, script := range tt.inside {

@@ -53,15 +53,13 @@ func lefthookFiles() (names []string) {
 // actsAfterAsking.
 const workspaceFile = ".code-workspace"
 
-// shellFiles are what shells run when they start. They are protected where they exist, and held in
-// a home directory: shells read them only there.
+// shellFiles are what shells run when they start. They are protected where they exist.
 var shellFiles = [...]string{
 	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile",
 	".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout",
 }
 
-// homeFiles are files in a home directory that programs of the host execute or obey. They are
-// protected in every bind of a home, unless a definition binds them themselves.
+// homeFiles are also what programs of the host execute or obey, in a home directory.
 var homeFiles = [...]string{
 	".gitconfig", ".config/git", ".ssh", ".config/fish", ".config/systemd", ".config/autostart", ".config/environment.d",
 }
@@ -188,18 +186,18 @@ func (v *View) defaultsAtTop(dir string) (list []protection) {
 	}
 	for _, name := range shellFiles {
 		way := v.facts.Follow(path.Join(dir, name))
-		if !v.givenUp.has(name) && (slices.Contains(v.homes(), dir) || way.Kind != Absent || len(way.Links) > 0) {
+		if !v.givenUp.has(name) && (way.Kind != Absent || len(way.Links) > 0) {
 			list = append(list, byDefault(dir, name))
 		}
 	}
 	return list
 }
 
-// defaultsInHome are those of a home directory, without those that a definition binds.
+// defaultsInHome are those of a home directory, without those that a definition binds. Commands may
+// be able to write only what links there lead to.
 func (v *View) defaultsInHome(home string) (list []protection) {
-	for _, name := range homeFiles {
-		p := byDefault(home, name)
-		if v.writer(p.path) != nil && !v.writesIn(p.path) && !v.givenUp.has(name) {
+	for _, name := range slices.Concat(shellFiles[:], homeFiles[:]) {
+		if p := byDefault(home, name); !v.writesIn(p.path) && !v.givenUp.has(name) {
 			list = append(list, p)
 		}
 	}

@@ -139,7 +139,7 @@ func (v *View) protect(protections []protection) (linked []located, err error) {
 	var ends []string
 	for _, m := range protections {
 		p := v.locate(m)
-		if len(p.links) > 0 || p.repository != "" {
+		if len(p.way.Links) > 0 || len(p.links) > 0 || p.repository != "" {
 			linked = append(linked, p)
 		}
 		for _, link := range p.links {
