@@ -204,7 +204,7 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 	}
 	for _, place := range f.made.LostWorktrees {
 		c.event(shared.Event{Kind: shared.EventDiscarded, Time: time.Now(), Details: map[string]string{"path": place},
-			Message: fmt.Sprintf("the worktree %s was discarded with the command that made it, and its repository still lists it: git worktree prune removes it from the list", hostpath.Quote(place))})
+			Message: fmt.Sprintf("the worktree %s does not exist outside of the sandbox, but its repository lists it: git worktree prune removes it from the list", hostpath.Quote(place))})
 	}
 	if f.unlogged != "" {
 		c.lateNotes = append(c.lateNotes, f.unlogged)

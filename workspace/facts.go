@@ -53,6 +53,8 @@ type GitLayout struct {
 	Split bool
 	// Lost are paths of worktrees that the repository lists, but that do not exist.
 	Lost []string
+	// odd says which listed worktrees are not worktrees of the repository.
+	odd []string
 }
 
 // GitControls is what a git on the host obeys for one repository, as git reports it: whoever can

@@ -459,7 +459,11 @@ func (l *GitLayout) worktrees(common string, commandDirs []string) error {
 	for _, other := range worktrees {
 		top := worktreeTop(other)
 		if place, err := readGitDirFile(other); err == nil && top == "" {
-			l.Lost = append(l.Lost, place)
+			if isGone(join(place, ".git")) {
+				l.Lost = append(l.Lost, place)
+			} else {
+				l.odd = append(l.odd, fmt.Sprintf("git: %.300q lists the worktree %.300q, which is another repository", other, place))
+			}
 		}
 		switch {
 		case other == l.GitDir:

@@ -344,13 +344,14 @@ func (l GitLayout) writableGitDirs() ([]string, error) {
 // of the rest.
 const maxLinked = 10_000
 
-// Links lists symlinks in a git directory. Git writes its messages, logs and index through a link to
+// Links lists symlinks in a git directory, and listed worktrees that are something else. Git writes its messages, logs and index through a link to
 // a file. Through a link to a directory it writes and deletes files: git gc empties what a link in
 // worktrees leads to, and packs the refs in what a link in refs leads to.
 func (l GitLayout) Links() (said []string) {
 	if l.CommonDir == "" {
 		return nil
 	}
+	said = slices.Clone(l.odd)
 	for _, dir := range append([]string{l.CommonDir}, l.modules()...) {
 		for _, part := range [...]string{"", "refs", "logs"} { // many refs use up no other part's entries
 			left, top := maxLinked, filepath.Join(dir, part)

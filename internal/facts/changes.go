@@ -76,17 +76,24 @@ type baseline struct {
 	Actions          workspace.GitActions // what git acts on in those
 	HeadLogSize      int64                // of Resolved.headLog
 	Lost             []string             // paths of recorded worktrees that are missing
+	Listed           []string             // paths of the others that commands can write
 }
 
 // look returns the current state.
 func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b baseline) {
 	b.Began = time.Now().Add(-tick)
 	// Also in any other reported repository: editors run git status there.
-	nested, _, _ := out.reportable(found, nil)
+	nested, _, _ := out.reportable(found)
 	b.UserRepositories = slices.Concat(out.Superprojects(), out.userRepositories(), nested)
 	b.Submodules = look.submodules(b.UserRepositories, out.Tops())
 	var repositories []string
-	repositories, b.Instructions, b.Unread = out.reportable(found, b.Submodules)
+	for top, w := range look.workTrees {
+		l, _ := look.layout(top)
+		b.Lost = append(b.Lost, l.Lost...)
+		b.Listed = append(b.Listed, slices.DeleteFunc(slices.Clone(w.Worktrees), func(p string) bool { return !paths.InsideAny(out.Tops(), p) })...)
+	}
+	slices.Sort(b.Listed)
+	repositories, b.Instructions, b.Unread = out.reportable(found, slices.Sorted(maps.Keys(b.Submodules)), b.Listed)
 	b.Instructions = slices.DeleteFunc(b.Instructions, holdsPlace)
 	b.Repositories = map[string]repository{}
 	for _, top := range repositories {
@@ -116,7 +123,6 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 	if out.allOpen {
 		b.Open = repositories
 	}
-	b.Lost = m.lostWorktrees(look)
 	return b
 }
 
@@ -143,16 +149,6 @@ func (out *Resolved) ContinueFrom(last *Resolved) {
 	if last.HasLastLook() {
 		out.baseline, out.owned = *last.lastLook, last.GuardedRepositories
 	}
-}
-
-// lostWorktrees are the missing worktrees that the workspace's repositories list.
-func (m *Machine) lostWorktrees(look *lookup) (places []string) {
-	for _, root := range m.Workspace.Roots() {
-		if l, err := look.layout(root.Path); root.Writable && err == nil {
-			places = append(places, l.Lost...)
-		}
-	}
-	return places
 }
 
 // An unprotected path is one that the engine cannot protect, or that a command can lead elsewhere,
@@ -209,7 +205,7 @@ type Changes struct {
 
 // reportable is [view.View.Reportable] without the git directories of worktrees, and without an empty
 // .git, which git ignores but a command may fill.
-func (out *Resolved) reportable(found *scan.Result, submodules map[string]submodule) (repositories, instructions, unread []string) {
+func (out *Resolved) reportable(found *scan.Result, more ...[]string) (repositories, instructions, unread []string) {
 	repositories, instructions, unread = out.Reportable(found)
 	for _, dir := range unread { // a command may have made it unreadable
 		for _, name := range view.ActingNames() {
@@ -221,8 +217,8 @@ func (out *Resolved) reportable(found *scan.Result, submodules map[string]submod
 			repositories = append(repositories, dir)
 		}
 	}
-	// The user's own are reported at any depth, and so is what git enters by itself.
-	for _, p := range slices.Concat(out.userRepositories(), slices.Sorted(maps.Keys(submodules))) {
+	// The user's own are reported at any depth, and so is what git enters by itself or lists.
+	for _, p := range append(out.userRepositories(), slices.Concat(more...)...) {
 		if !slices.Contains(repositories, p) && Follow(filepath.Join(p, ".git")).Kind != view.Absent {
 			repositories = append(repositories, p)
 		}
@@ -342,7 +338,8 @@ func (m *Machine) changesOf(out *Resolved, look *lookup, now *baseline, made *Ch
 	for _, p := range slices.Concat(slices.Collect(maps.Keys(now.Repositories)), slices.Collect(maps.Keys(changed))) {
 		_, acts := changed[p]
 		_, existing := out.baseline.Repositories[p]
-		if now.Submodules[p].From == "" && !slices.Contains(out.userRepositories(), p) && (acts || !existing) {
+		own := now.Submodules[p].From != "" || slices.Contains(now.Listed, p) || slices.Contains(out.userRepositories(), p)
+		if !own && (acts || !existing) {
 			loose = append(loose, p)
 		}
 	}

@@ -295,3 +295,40 @@ func TestHeldPlaceIsMade(t *testing.T) {
 		t.Errorf("told %q, want %q", made, want)
 	}
 }
+
+// A worktree of the workspace's repository is told at any depth, also where git ignores it: that
+// repository lists it. So is an entry of the list that names something else.
+func TestListedWorktrees(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	top := base + "/super"
+	m := tree{base: base, project: top}.machine(t)
+	runGit(t, top, "config", "extensions.worktreeConfig", "true")
+	writeFile(t, top+"/.git/info/exclude", "deep\n")
+	writeFile(t, top+"/.git/worktrees/stale/gitdir", top+"/stale/.git\n")
+	out, err := m.resolve(t.Context(), "fast", view.Definition{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	deep, other := top+"/deep/x/y/z/q/wt", top+"/deep/x/y/z/q/other"
+	runGit(t, top, "worktree", "add", "-q", deep, "-b", "deep")
+	writeFile(t, top+"/.git/worktrees/wt/config.worktree", "[core]\nfsmonitor = touch ran; false\n")
+	runGit(t, top, "init", "-q", other)
+	writeFile(t, top+"/.git/worktrees/evil/gitdir", other+"/.git\n")
+	writeFile(t, top+"/.git/worktrees/itself/gitdir", top+"/.git\n")
+	writeFile(t, top+"/.git/worktrees/gone/gitdir", top+"/gone/.git\n")
+	made := m.Changes(out)
+	if len(made.LostWorktrees) != 1 || made.LostWorktrees[0] != top+"/gone" {
+		t.Errorf("lost: %q", made.LostWorktrees)
+	}
+	other = fmt.Sprintf("git: %q lists the worktree %q, which is another repository", top+"/.git/worktrees/evil", other)
+	tells := func(p string, told func(RepositoryReport) bool) bool {
+		return slices.ContainsFunc(made.Repositories, func(r RepositoryReport) bool { return r.Path == p && told(r) })
+	}
+	if !tells(top, func(r RepositoryReport) bool { return r.Existing && r.Unclear == other }) ||
+		!tells(deep, func(r RepositoryReport) bool {
+			return !r.Existing && slices.Contains(r.ActsOn, "setting core.fsmonitor")
+		}) {
+		t.Errorf("%+v", made.Repositories)
+	}
+}
