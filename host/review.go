@@ -69,8 +69,9 @@ func (r *Review) Changes(ctx context.Context) (*ReviewSet, error) {
 	return r.host.pool.Changes(ctx, r.Review, t)
 }
 
-// UndoReview undoes the last apply, and returns the review's name and what it changed. If somebody
-// has changed one of these files since the apply, it changes nothing, and lists those files.
+// UndoReview undoes the last apply, and returns the review's name. If somebody has changed one of its
+// files since, it changes nothing, and lists those files with the error. Without an error, changed
+// says what it could not take back.
 func (h *Host) UndoReview(ctx context.Context) (name string, changed []string, err error) {
 	return h.pool.ReviewStore().Undo(ctx)
 }

@@ -535,14 +535,22 @@ func TestEditedMeanwhile(t *testing.T) {
 		"a file in a new directory":    {func(w *workspace) { more(w, "dir/in/file") }, `"dir" was changed since`, false, "dir/in/file=d!"},
 		"another in a new directory":   {func(w *workspace) { w.write(w.root, "dir/in/mine x") }, `"dir" was changed since`, false, "dir/in/mine=x"},
 		"one in a directory made anew": {func(w *workspace) { w.write(w.root, "links/mine x") }, `"links" was changed since`, false, "links/mine=x"},
-		"nothing":                      {func(*workspace) {}, "", false, ""},
+		"a directory on the way": {func(w *workspace) {
+			w.check(errors.Join(os.Rename(w.root+"/kept", w.root+"/away"), os.Symlink("away", w.root+"/kept")))
+		}, `"kept/in" was gone, or somewhere else, and was not taken back`, false, "away/in=i"},
+		"a new file removed": {func(w *workspace) { w.check(os.Remove(filepath.Join(w.root, "kept/in"))) }, `"kept/in" was gone`, false, ""},
+		"permissions": {func(w *workspace) {
+			w.check(errors.Join(os.Rename(w.root+"/mode", w.root+"/away"), os.Symlink("away", w.root+"/mode")))
+		}, `"mode/sub" was gone`, false, ""},
+		"nothing": {func(*workspace) {}, "", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorkspace(t, "edit old", "other o")
-			for _, line := range []string{"edit new", "other changed", "fresh f", "dir/in/file d", "links/a l"} {
+			w := newWorkspace(t, "edit old", "other o", "kept/x 1", "mode/sub/")
+			for _, line := range []string{"edit new", "other changed", "fresh f", "kept/in i", "mode/sub/", "dir/in/file d", "links/a l"} {
 				w.write(w.upper, line)
 			}
+			w.check(os.Chmod(filepath.Join(w.upper, "mode/sub"), 0o700))
 			w.check(os.Link(filepath.Join(w.upper, "links/a"), filepath.Join(w.shelf.dir, "r", "elsewhere"))) // so that the directory cannot be moved
 			before := w.list(w.root)
 			if _, err := w.apply(Choice{}); err != nil {

@@ -179,7 +179,10 @@ func (r *Review) rename(from, to Place, flag uint) error {
 }
 
 // errEdited is the reason why an undo leaves something in the workspace.
-var errEdited = errors.New("changed since")
+var errEdited = errors.New("changed since, and stays")
+
+// errElsewhere is the reason why an undo does not find what was put into the workspace.
+var errElsewhere = errors.New("gone, or somewhere else, and was not taken back")
 
 // undo undoes a step, if the inodes show that it was done. It returns errEdited for what is not any
 // more what the step put into the workspace.
@@ -194,7 +197,7 @@ func (r *Review) undo(s *Step) error {
 	}
 	if n.Ino != s.Ino || n.Kind == Absent {
 		if s.Do != "swap" {
-			return nil
+			return r.missing(s)
 		}
 		if old, err := r.slots.Look(string(s.From.Path)); err != nil || old.Ino != s.Old {
 			return err
@@ -221,6 +224,17 @@ func (r *Review) undo(s *Step) error {
 		return err
 	}
 	return r.rename(s.From, s.To, unix.RENAME_EXCHANGE)
+}
+
+// missing is the error for a step whose inode is not in its place, unless the step was not done, or
+// has been undone. A directory on the way to it can be another one now, or a symlink.
+func (r *Review) missing(s *Step) error {
+	from, err := r.tree(s.From).Look(string(s.From.Path))
+	changes := s.Do == "mode" && s.Old != 0
+	if err == nil && s.To.Side == Host && (changes || s.Do == "move" && from.Ino != s.Ino) {
+		return errElsewhere
+	}
+	return err
 }
 
 // of is the place that a step removes, or whose permissions it changes.

@@ -194,9 +194,9 @@ func (r *Review) takeBack(j *journal) (report []string, err error) {
 	for _, step := range slices.Backward(j.Steps) {
 		switch err := r.undo(&step); {
 		case err == nil:
-		case err == errEdited:
+		case err == errEdited, err == errElsewhere:
 			kept = kept || step.Do == "swap"
-			report = append(report, fmt.Sprintf("%s was changed since, and stays", hostpath.Quote(r.shown(step.To.Layer, string(step.To.Path)))))
+			report = append(report, fmt.Sprintf("%s was %v", hostpath.Quote(r.shown(step.To.Layer, string(step.To.Path))), err))
 		case step.From.Side != Host:
 			return report, err
 		case errors.Is(err, unix.EEXIST):

@@ -234,6 +234,9 @@ func Undo(a *cli.App, fs *flag.FlagSet) func() error {
 		if err != nil {
 			return err
 		}
+		if len(told) > 0 {
+			return fmt.Errorf("review %q was undone only in part", name)
+		}
 		a.Say(fmt.Sprintf("what was applied of review %q is in it again", name))
 		return nil
 	})
