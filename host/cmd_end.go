@@ -163,8 +163,10 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 	done := make(chan found, 1)
 	go func() {
 		var f found
+		watched := <-c.watching
+		c.opened.Resolved.Watched = watched
 		if result != nil {
-			f.replaced = facts.Replaced(<-c.watching)
+			f.replaced = facts.Replaced(watched)
 		}
 		if !c.opened.Resolved.Spec.Unconfined { // its end may be unknown because the command killed its init
 			f.made, f.looked = c.host.machine.Changes(c.opened.Resolved), true

@@ -77,6 +77,7 @@ type baseline struct {
 	HeadLogSize      int64                // of Resolved.headLog
 	Lost             []string             // paths of recorded worktrees that are missing
 	Listed           []string             // paths of the others that commands can write
+	Guarded          []Watched            // at the end of a command: what was protected from its processes
 }
 
 // look returns the current state.
@@ -321,7 +322,7 @@ func (m *Machine) Changes(out *Resolved) (made Changes) {
 	}
 	now := m.look(out, look, found)
 	if err == nil && out.Spec.Session.Processes { // a change from now on is the next command's
-		now.Actions, out.lastLook = look.acts(out, now.Open), &now
+		now.Actions, now.Guarded, out.lastLook = look.acts(out, now.Open), out.Watched, &now
 	}
 	made.Unsigned = out.committed()
 	m.changesOf(out, look, &now, &made)
@@ -347,6 +348,11 @@ func (m *Machine) changesOf(out *Resolved, look *lookup, now *baseline, made *Ch
 	made.Instructions = slices.DeleteFunc(made.Instructions, isIgnored)
 	repositories := slices.DeleteFunc(slices.Sorted(maps.Keys(now.Repositories)), isIgnored)
 	maps.DeleteFunc(changed, func(p string, _ workspace.Change) bool { return isIgnored(p) })
+	for _, w := range out.baseline.Guarded { // no mount was on what took its place
+		if is, err := w.replaced(); is && err == nil && w.loss == unprotects && !slices.Contains(made.Instructions, w.path) {
+			made.Instructions = append(made.Instructions, w.path)
+		}
+	}
 
 	if len(made.Instructions) > maxChanges { // to hide one among them, perhaps
 		made.Instructions, made.Truncated = made.Instructions[:maxChanges], made.Instructions[maxChanges:]

@@ -25,6 +25,9 @@ type Watched struct {
 	was             fs.FileInfo
 }
 
+// unprotects is the loss of a protection.
+const unprotects = "could be written"
+
 // Watch records what is hidden and protected from a command at its start, without what the engine
 // does not protect.
 func (r *Resolved) Watch(have shared.Features) (list []Watched) {
@@ -34,7 +37,7 @@ func (r *Resolved) Watch(have shared.Features) (list []Watched) {
 		e := &r.Spec.Table[i]
 		loss := "was not hidden"
 		if e.Access == shared.ReadOnly && strings.HasPrefix(e.Why, "protected: ") && have.Has(shared.FeatureNested) {
-			loss = "could be written"
+			loss = unprotects
 		} else if e.Access != shared.Hidden {
 			continue
 		}
@@ -50,8 +53,8 @@ func (r *Resolved) Watch(have shared.Features) (list []Watched) {
 // Replaced returns a sentence for each path that was replaced.
 func Replaced(list []Watched) (notes []string) {
 	for _, w := range list {
-		is, err := os.Lstat(w.path)
-		if err == nil && os.SameFile(is, w.was) {
+		is, err := w.replaced()
+		if !is {
 			continue
 		}
 		note := fmt.Sprintf("%s was removed or replaced from outside while the command ran; from then on it %s (%s)", w.path, w.loss, w.why)
@@ -63,6 +66,12 @@ func Replaced(list []Watched) (notes []string) {
 		}
 	}
 	return notes
+}
+
+// replaced reports whether it is not there any more.
+func (w *Watched) replaced() (bool, error) {
+	is, err := os.Lstat(w.path)
+	return err != nil || !os.SameFile(is, w.was), err
 }
 
 // maxNotes bounds a command's notes. A command can make a hundred thousand links, each with a note.

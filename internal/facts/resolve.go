@@ -65,6 +65,7 @@ type Resolved struct {
 	// lastLook is the latest state, for processes of a session that outlive their command and make
 	// changes until the next one.
 	lastLook   *baseline
+	Watched    []Watched // at the start of the command
 	mark       *mark
 	unreported []*mark  // of earlier commands
 	owned      []string // the user's repositories at the last look
