@@ -231,6 +231,33 @@ func TestKeptCovers(t *testing.T) {
 	if got := ask(); strings.Contains(got, "readable") {
 		t.Errorf("written anew: %q", got)
 	}
+	// Removed with its directory, which is made anew before it.
+	told := make(chan string, 16)
+	cmd := h.Command(t.Context(), "dev", "sleep", "1000")
+	cmd.Events = func(e shared.Event) { told <- e.Message }
+	must(t, cmd.Start())
+	covered := func(path string) {
+		for {
+			select {
+			case message := <-told:
+				if strings.Contains(message, root+path+" was replaced on the host") {
+					return
+				}
+			case <-time.After(time.Minute):
+				t.Fatalf("%s is not covered", path)
+			}
+		}
+	}
+	must(t, os.RemoveAll(root+"/dir"), os.Mkdir(root+"/dir", 0o755))
+	replace("secret", "readable")
+	covered("/secret") // and so what happened before has been looked at
+	replace("dir/settings", "again\n")
+	covered("/dir/settings")
+	must(t, cmd.Signal(syscall.SIGKILL))
+	cmd.Wait()
+	if got := ask(); !strings.HasSuffix(got, "again\n") || strings.Contains(got, "mine") {
+		t.Errorf("removed with its directory: %q", got)
+	}
 }
 
 // A command can use up what its user may watch. That a directory which somebody replaced is then not

@@ -150,20 +150,26 @@ func (c *covers) putBack(events []byte) {
 	if len(places) == 0 {
 		return
 	}
+	b, lost := c.tree.built, []int{}
 	for i, o := range c.tree.ops {
 		if !covering(o) || !inPlaces(places, o.Dest) {
 			continue
 		}
 		dest := strings.TrimPrefix(o.Dest, "/")
-		id, known := c.tree.built.mounts[dest]
-		got, err := mountID(c.tree.built.trees, dest)
-		if err != nil || known && got == id {
+		if got, err := mountID(b.trees, dest); err != nil || got != b.mounts[dest] {
+			lost = append(lost, i)
+			b.mounts[dest] = lostMount // the next mount gets its number
+		}
+	}
+	for _, i := range lost {
+		o := c.tree.ops[i]
+		unwatched := c.watch(i) // its directory may be another one, in which it appears next
+		if _, err := mountID(b.trees, strings.TrimPrefix(o.Dest, "/")); err != nil {
 			continue // nothing is there to cover; another event comes when it appears
 		}
-		failed := c.tree.built.again(o)
-		// Its directory may be another one, and a command may have used up this user's watches.
-		if err := c.watch(i); err != nil && failed == nil {
-			failed = mountError("watching", err)
+		failed := b.again(o)
+		if unwatched != nil && failed == nil { // a command may have used up this user's watches
+			failed = mountError("watching", unwatched)
 		}
 		c.report(o.Dest, failed)
 	}

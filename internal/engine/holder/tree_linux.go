@@ -2,6 +2,7 @@ package holder
 
 import (
 	"cmp"
+	"math"
 	"os"
 	"path"
 	"strconv"
@@ -215,6 +216,9 @@ func (b *builder) symlink(text, dest string) *MountError {
 
 // absentMount, in mounts, marks a missing path that had to be hidden.
 const absentMount = 0
+
+// lostMount, in mounts, marks a path whose mount the host has removed.
+const lostMount = math.MaxUint64
 
 // inOwnOverlay reports whether dest is in an overlay of this command's own. Nobody has written
 // there, so a missing path was removed on the host since the plan. It can come back before the
