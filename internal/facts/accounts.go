@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/user"
 	"path"
 	"slices"
 	"strconv"
@@ -15,7 +16,40 @@ import (
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
 )
+
+// LookupOwner finds the user for a root caller's commands: the owner of the workspace, so that new
+// files belong to that user. It is nil for any other caller.
+func LookupOwner(ws *workspace.Workspace, c *Caller) *Owner {
+	uid, gid := ws.Owner()
+	if c.UID != 0 || uid == 0 {
+		return nil
+	}
+	o := &Owner{User: shared.User{UID: uid, GID: gid}}
+	account, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
+	if err != nil {
+		// Without any account, as in containers, there is neither a home nor a name.
+		o.lookElsewhere(func(p string) string {
+			_, dir := (&Writable{Roots: OnlyWritable(ws)}).First([]string{p})
+			return dir
+		})
+		return o
+	}
+	o.Name, o.Home = account.Username, account.HomeDir
+	if n, err := strconv.ParseUint(account.Gid, 10, 32); err == nil {
+		o.User.GID = uint32(n)
+	}
+	if groups, err := account.GroupIds(); err == nil {
+		for _, g := range groups {
+			if n, err := strconv.ParseUint(g, 10, 32); err == nil {
+				o.User.Groups = append(o.User.Groups, uint32(n))
+			}
+		}
+	}
+	return o
+}
 
 // showAccount returns /etc/passwd with a line for the caller, if it has none, as with a directory
 // (sssd, LDAP): many programs do not start for an unknown user.

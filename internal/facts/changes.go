@@ -3,10 +3,10 @@
 package facts
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -14,8 +14,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
@@ -142,6 +140,11 @@ func oneOf(list []string) func(string) bool {
 		set[s] = true
 	}
 	return func(s string) bool { return set[s] }
+}
+
+// userRepositories are the user's repositories, also those that a command has just taken from them.
+func (out *Resolved) userRepositories() []string {
+	return slices.Concat(out.GuardedRepositories, slices.DeleteFunc(slices.Clone(out.owned), oneOf(out.GuardedRepositories)))
 }
 
 // ContinueFrom makes the end of the previous command the baseline of this one, in a session whose
@@ -293,21 +296,6 @@ func untouched(h *view.Hold) bool {
 func holdsPlace(p string) bool {
 	names, err := namesIn(p, 2)
 	return errors.Is(err, fs.ErrNotExist) || err == nil && (len(names) == 0 || slices.Equal(names, []string{".gitignore"}))
-}
-
-// namesIn returns up to n names in a directory, whose path has no symlink: there can be millions.
-func namesIn(dir string, n int) ([]string, error) {
-	fd, err := hostpath.OpenNoSymlinks(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), dir)
-	defer f.Close()
-	names, err := f.Readdirnames(n)
-	if err == io.EOF {
-		err = nil
-	}
-	return names, err
 }
 
 // Changes finds what changed since the start of the command.
@@ -511,4 +499,11 @@ func (r *RepositoryReport) String() string {
 		s += fmt.Sprintf("; %s may act on more than is known: %s", git, r.Unclear)
 	}
 	return s
+}
+
+// committed reports whether a commit was made since.
+func (out *Resolved) committed() bool {
+	const most = 64 << 20
+	log, err := workspace.ReadNoSymlinks(out.headLog, most)
+	return err == nil && int64(len(log)) > out.baseline.HeadLogSize && bytes.Contains(log[out.baseline.HeadLogSize:], []byte("\tcommit"))
 }

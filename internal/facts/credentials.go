@@ -18,6 +18,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/env"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // Credentials returns the variables of a definition's credential sets, and notes on unavailable
@@ -49,6 +50,13 @@ func (m *Machine) Credentials(ctx context.Context, names []string, planning bool
 		}
 	}
 	return vars, notes
+}
+
+// unset is the note about an unavailable set.
+func unset(name string, set *view.Credential) string {
+	variables := maps.Clone(set.Env)
+	maps.DeleteFunc(variables, func(_ string, secret shared.Secret) bool { return secret != "" })
+	return fmt.Sprintf("%s: %s: %s not set, so commands are not authenticated", view.OriginInject, name, strings.Join(slices.Sorted(maps.Keys(variables)), ", "))
 }
 
 // gitHub returns the variables of a token, and the server's address, or why there is none.
@@ -158,21 +166,6 @@ func (g *ghToken) get(ctx context.Context, m *Machine, server string) (string, e
 	}
 	g.token, g.until = token, time.Now().Add(ghTokenFor)
 	return token, nil
-}
-
-// Search finds programs that run outside of sandboxes.
-func (m *Machine) Search() *hostpath.Programs {
-	path, _ := m.Caller.LookupEnv("PATH")
-	return &hostpath.Programs{Path: path, Written: m.written}
-}
-
-// written describes where commands can write, for a path that is there; else "".
-func (m *Machine) written(p string) (where string) {
-	if m.CommandsWrite == nil {
-		return "" // there are none
-	}
-	_, where = m.CommandsWrite([]string{p})
-	return where
 }
 
 // agentSocket is the resolved path of the caller's ssh-agent.

@@ -13,7 +13,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -80,13 +79,6 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *vie
 	return notes, nil
 }
 
-// unset is the note about an unavailable set.
-func unset(name string, set *view.Credential) string {
-	variables := maps.Clone(set.Env)
-	maps.DeleteFunc(variables, func(_ string, secret shared.Secret) bool { return secret != "" })
-	return fmt.Sprintf("%s: %s: %s not set, so commands are not authenticated", view.OriginInject, name, strings.Join(slices.Sorted(maps.Keys(variables)), ", "))
-}
-
 // withhold gives commands a placeholder.
 func (r *Resolved) withhold(variable string, secret shared.Secret, origin string) {
 	r.instead = append(r.instead, env.Secret{Name: variable, Value: view.Placeholder(variable), Origin: origin})
@@ -136,14 +128,6 @@ func (cs *certificates) of(hosts []string) (*certificate, error) {
 		cs.byHost[key] = c
 	}
 	return cs.byHost[key], nil
-}
-
-// Close removes the files of certificates.
-func (m *Machine) Close() {
-	m.trusted.copies.Range(func(file, _ any) bool {
-		os.Remove(file.(string))
-		return true
-	})
 }
 
 // bundles are where distributions keep the trusted certificates, as in package crypto/x509.

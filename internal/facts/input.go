@@ -101,11 +101,3 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) {
 		}
 	}
 }
-
-// uid is the commands' user.
-func (m *Machine) uid() uint32 {
-	if m.Owner != nil {
-		return m.Owner.User.UID
-	}
-	return uint32(m.Caller.UID)
-}

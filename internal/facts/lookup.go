@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
@@ -135,6 +138,21 @@ func (f *lookup) Empty(dir string) bool {
 	return err == nil && (len(names) == 0 || slices.Equal(names, []string{".git"}))
 }
 
+// namesIn returns up to n names in a directory, whose path has no symlink: there can be millions.
+func namesIn(dir string, n int) ([]string, error) {
+	fd, err := hostpath.OpenNoSymlinks(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), dir)
+	defer f.Close()
+	names, err := f.Readdirnames(n)
+	if err == io.EOF {
+		err = nil
+	}
+	return names, err
+}
+
 // maxLooked is how many entries of a directory and its subdirectories LinksIn reads.
 const maxLooked = 10_000
 
@@ -169,6 +187,22 @@ func (f *lookup) Repository(dir string) view.Repository {
 		}
 		return r
 	})
+}
+
+// shortageHint is what to do about a shortage of descriptors, processes, memory, disk or size of
+// files, which no definition causes; "" for other errors.
+func shortageHint(err error) string {
+	switch errno, _ := errors.AsType[syscall.Errno](err); errno {
+	case syscall.EMFILE, syscall.ENFILE:
+		return "let this process have more files open: ulimit -n"
+	case syscall.EFBIG:
+		return "let this process write larger files: ulimit -f"
+	case syscall.ENOMEM, syscall.EAGAIN:
+		return "try again when less runs here, or raise the limits of memory and processes"
+	case syscall.ENOSPC, syscall.EDQUOT:
+		return "free space on that disk; if df -i shows no free inodes, remove files"
+	}
+	return ""
 }
 
 // layout is [workspace.GitDirs].
@@ -220,4 +254,42 @@ func (f *lookup) submodules(own, within []string) map[string]submodule {
 		enter(dir, dir)
 	}
 	return found
+}
+
+// mountedAgain returns paths of the host's own, and where they show in what commands write by another
+// mount; and the mounts there that show the same once more, where nothing is protected.
+func (f *lookup) mountedAgain(own []view.HostPath) []view.HostPath {
+	table, _ := f.mounts() // none on a system without /proc
+	all := slices.Clip(own)
+	for _, dir := range f.writable {
+		shown := mountsIn(table, dir)
+		for _, o := range own {
+			names := []string{""}
+			if o.Kind == view.OwnPlace { // each can be a mount itself
+				names = o.Names
+			}
+			for _, name := range names {
+				way := f.Follow(filepath.Join(o.Path, name))
+				for _, at := range alsoAt(table, shown, way.End) {
+					again := o
+					if again.Path = at; name != "" {
+						again.Path, again.Names = filepath.Dir(at), []string{filepath.Base(at)}
+					}
+					if way.Err == nil {
+						all = append(all, again)
+					}
+				}
+			}
+		}
+		for _, m := range shown[1:] {
+			same := func(src string) bool {
+				on := mountOf(table, src)
+				return on.dev == m.dev && !paths.Inside(m.at, src) && (paths.Inside(m.root, on.in(src)) || paths.Inside(on.in(src), m.root))
+			}
+			if slices.ContainsFunc(f.writable, same) {
+				all = append(all, view.HostPath{Path: m.at, Description: "another mount of what commands write", Kind: view.OwnMount})
+			}
+		}
+	}
+	return all
 }

@@ -4,57 +4,20 @@ package facts
 
 import (
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/sbxhost/sbxhost/internal/glob"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/scan"
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
 	"github.com/sbxhost/sbxhost/internal/stubs"
 	"github.com/sbxhost/sbxhost/internal/view"
-	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/workspace"
 )
-
-// Owner is the user that a root caller's commands run as.
-type Owner struct {
-	User shared.User
-	Name string // empty without an account
-	Home string // empty without an account
-}
-
-// LookupOwner finds the user for a root caller's commands: the owner of the workspace, so that new
-// files belong to that user. It is nil for any other caller.
-func LookupOwner(ws *workspace.Workspace, c *Caller) *Owner {
-	uid, gid := ws.Owner()
-	if c.UID != 0 || uid == 0 {
-		return nil
-	}
-	o := &Owner{User: shared.User{UID: uid, GID: gid}}
-	account, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
-	if err != nil {
-		// Without any account, as in containers, there is neither a home nor a name.
-		o.lookElsewhere(func(p string) string {
-			_, dir := (&Writable{Roots: OnlyWritable(ws)}).First([]string{p})
-			return dir
-		})
-		return o
-	}
-	o.Name, o.Home = account.Username, account.HomeDir
-	if n, err := strconv.ParseUint(account.Gid, 10, 32); err == nil {
-		o.User.GID = uint32(n)
-	}
-	if groups, err := account.GroupIds(); err == nil {
-		for _, g := range groups {
-			if n, err := strconv.ParseUint(g, 10, 32); err == nil {
-				o.User.Groups = append(o.User.Groups, uint32(n))
-			}
-		}
-	}
-	return o
-}
 
 // ForFiles is the owner of files that are made for commands, nil for the caller.
 func (o *Owner) ForFiles() *sessiondir.User {
@@ -174,6 +137,14 @@ func New(c Config) *Machine {
 	return m
 }
 
+// Close removes the files of certificates.
+func (m *Machine) Close() {
+	m.trusted.copies.Range(func(file, _ any) bool {
+		os.Remove(file.(string))
+		return true
+	})
+}
+
 // OnlyCaller is a machine that knows only the caller.
 func OnlyCaller(c Caller) *Machine {
 	return &Machine{Config: Config{Caller: c, Workspace: &workspace.Workspace{}}}
@@ -190,6 +161,29 @@ func (m *Machine) home() string {
 	return m.Caller.Home
 }
 
+// uid is the commands' user.
+func (m *Machine) uid() uint32 {
+	if m.Owner != nil {
+		return m.Owner.User.UID
+	}
+	return uint32(m.Caller.UID)
+}
+
+// Search finds programs that run outside of sandboxes.
+func (m *Machine) Search() *hostpath.Programs {
+	path, _ := m.Caller.LookupEnv("PATH")
+	return &hostpath.Programs{Path: path, Written: m.written}
+}
+
+// written describes where commands can write, for a path that is there; else "".
+func (m *Machine) written(p string) (where string) {
+	if m.CommandsWrite == nil {
+		return "" // there are none
+	}
+	_, where = m.CommandsWrite([]string{p})
+	return where
+}
+
 // OuterRoots are the top levels of the repositories around a root that was discovered.
 func OuterRoots(root, home string) (outer []string) {
 	for dir := filepath.Dir(root); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
@@ -204,3 +198,31 @@ func OuterRoots(root, home string) (outer []string) {
 	}
 	return outer
 }
+
+// scanners keeps results of searches for the next commands. The zero value is empty.
+type scanners struct {
+	mu    sync.Mutex
+	known map[string]*scan.Scanner
+}
+
+// scanner returns the Scanner for those rules. key stands for the rest of q.
+func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query) *scan.Scanner {
+	list := make([]*glob.Pattern, len(rules))
+	for i, rule := range rules {
+		list[i] = rule.Pattern
+		key += "\x00" + rule.Pattern.String()
+	}
+	q.Set = glob.NewSet(list...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known[key] == nil {
+		if s.known == nil || len(s.known) >= maxScanners {
+			s.known = map[string]*scan.Scanner{}
+		}
+		s.known[key] = scan.New(q)
+	}
+	return s.known[key]
+}
+
+// maxScanners bounds them: symlinks in patterns can lead elsewhere for every command.
+const maxScanners = 64

@@ -13,7 +13,6 @@ import (
 
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/proc"
-	"github.com/sbxhost/sbxhost/internal/view"
 )
 
 // A mount shows a part of a file system.
@@ -91,44 +90,6 @@ func alsoAt(table, shown []mount, p string) (list []string) {
 		}
 	}
 	return list
-}
-
-// mountedAgain returns paths of the host's own, and where they show in what commands write by another
-// mount; and the mounts there that show the same once more, where nothing is protected.
-func (f *lookup) mountedAgain(own []view.HostPath) []view.HostPath {
-	table, _ := f.mounts() // none on a system without /proc
-	all := slices.Clip(own)
-	for _, dir := range f.writable {
-		shown := mountsIn(table, dir)
-		for _, o := range own {
-			names := []string{""}
-			if o.Kind == view.OwnPlace { // each can be a mount itself
-				names = o.Names
-			}
-			for _, name := range names {
-				way := f.Follow(filepath.Join(o.Path, name))
-				for _, at := range alsoAt(table, shown, way.End) {
-					again := o
-					if again.Path = at; name != "" {
-						again.Path, again.Names = filepath.Dir(at), []string{filepath.Base(at)}
-					}
-					if way.Err == nil {
-						all = append(all, again)
-					}
-				}
-			}
-		}
-		for _, m := range shown[1:] {
-			same := func(src string) bool {
-				on := mountOf(table, src)
-				return on.dev == m.dev && !paths.Inside(m.at, src) && (paths.Inside(m.root, on.in(src)) || paths.Inside(on.in(src), m.root))
-			}
-			if slices.ContainsFunc(f.writable, same) {
-				all = append(all, view.HostPath{Path: m.at, Description: "another mount of what commands write", Kind: view.OwnMount})
-			}
-		}
-	}
-	return all
 }
 
 // MountBeneath returns a mount beneath one of some directories, "" if there is none.

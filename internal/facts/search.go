@@ -6,10 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
 
-	"github.com/sbxhost/sbxhost/internal/glob"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/scan"
 	"github.com/sbxhost/sbxhost/internal/view"
@@ -121,47 +118,3 @@ func searchError(err error) error {
 	}
 	return e
 }
-
-// shortageHint is what to do about a shortage of descriptors, processes, memory, disk or size of
-// files, which no definition causes; "" for other errors.
-func shortageHint(err error) string {
-	switch errno, _ := errors.AsType[syscall.Errno](err); errno {
-	case syscall.EMFILE, syscall.ENFILE:
-		return "let this process have more files open: ulimit -n"
-	case syscall.EFBIG:
-		return "let this process write larger files: ulimit -f"
-	case syscall.ENOMEM, syscall.EAGAIN:
-		return "try again when less runs here, or raise the limits of memory and processes"
-	case syscall.ENOSPC, syscall.EDQUOT:
-		return "free space on that disk; if df -i shows no free inodes, remove files"
-	}
-	return ""
-}
-
-// scanners keeps results of searches for the next commands. The zero value is empty.
-type scanners struct {
-	mu    sync.Mutex
-	known map[string]*scan.Scanner
-}
-
-// scanner returns the Scanner for those rules. key stands for the rest of q.
-func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query) *scan.Scanner {
-	list := make([]*glob.Pattern, len(rules))
-	for i, rule := range rules {
-		list[i] = rule.Pattern
-		key += "\x00" + rule.Pattern.String()
-	}
-	q.Set = glob.NewSet(list...)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known[key] == nil {
-		if s.known == nil || len(s.known) >= maxScanners {
-			s.known = map[string]*scan.Scanner{}
-		}
-		s.known[key] = scan.New(q)
-	}
-	return s.known[key]
-}
-
-// maxScanners bounds them: symlinks in patterns can lead elsewhere for every command.
-const maxScanners = 64

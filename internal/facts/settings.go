@@ -68,13 +68,6 @@ func (m *Machine) headLog(out *Resolved, in *view.Input, look *lookup) string {
 	return path.Join(l.GitDir, "logs/HEAD")
 }
 
-// committed reports whether a commit was made since.
-func (out *Resolved) committed() bool {
-	const most = 64 << 20
-	log, err := workspace.ReadNoSymlinks(out.headLog, most)
-	return err == nil && int64(len(log)) > out.baseline.HeadLogSize && bytes.Contains(log[out.baseline.HeadLogSize:], []byte("\tcommit"))
-}
-
 // showCopy keeps a copy of a text and returns its path, or "".
 func (m *Machine) showCopy(out *Resolved, text string) string {
 	file := m.copyOf([]byte(text))

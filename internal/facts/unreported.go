@@ -125,10 +125,6 @@ func (out *Resolved) End(ran, told bool) {
 	}
 }
 
-// HasLastLook reports whether there is a look from the end of the command to continue from. out may
-// be nil.
-func (out *Resolved) HasLastLook() bool { return out != nil && out.lastLook != nil }
-
 // EndAfter is End for processes that the command left running. out may be nil.
 func (out *Resolved) EndAfter(told bool) {
 	if out != nil {
@@ -174,9 +170,4 @@ func (out *Resolved) readMark(name, root string) error {
 	out.unreported = append(out.unreported, &mark{name: name, tops: tops})
 	out.addNote(fmt.Sprintf("an earlier command, which began at %s, ended without a report: nobody knows what it made in %s", time.Unix(st.Mtim.Unix()).Format(time.DateTime), hostpath.QuoteList(tops)))
 	return nil
-}
-
-// userRepositories are the user's repositories, also those that a command has just taken from them.
-func (out *Resolved) userRepositories() []string {
-	return slices.Concat(out.GuardedRepositories, slices.DeleteFunc(slices.Clone(out.owned), oneOf(out.GuardedRepositories)))
 }
