@@ -194,7 +194,7 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 			cancelled, late = nil, time.After(launch.LostPatience)
 		}
 	}
-	notes := append(facts.FewNotes(f.replaced), f.made.Notes...)
+	notes := append(fewNotes(f.replaced), f.made.Notes...)
 	if f.unkept != "" {
 		notes = append(notes, f.unkept)
 	}

@@ -4,13 +4,13 @@ package host
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/audit"
 	"github.com/sbxhost/sbxhost/internal/denial"
-	"github.com/sbxhost/sbxhost/internal/facts"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/session"
 	"github.com/sbxhost/sbxhost/shared"
@@ -21,7 +21,7 @@ const maxDegraded = 1000
 
 func (c *Cmd) watchEvents() {
 	defer close(c.events)
-	for _, note := range facts.FewNotes(slices.Concat(c.degraded, c.opened.Resolved.Notes, c.notes)) {
+	for _, note := range fewNotes(slices.Concat(c.degraded, c.opened.Resolved.Notes, c.notes)) {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
 	for _, e := range c.opened.Lost {
@@ -79,3 +79,14 @@ func (c *Cmd) event(e shared.Event) {
 		c.Events(e)
 	}
 }
+
+// fewNotes keeps the first notes, and counts the rest.
+func fewNotes(notes []string) []string {
+	if len(notes) <= maxNotes {
+		return notes
+	}
+	return append(slices.Clip(notes[:maxNotes]), fmt.Sprintf("and %d more notes, which explain lists", len(notes)-maxNotes))
+}
+
+// maxNotes bounds a command's notes. A command can make a hundred thousand links, each with a note.
+const maxNotes = 50

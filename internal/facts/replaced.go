@@ -73,14 +73,3 @@ func (w *Watched) replaced() (bool, error) {
 	is, err := os.Lstat(w.path)
 	return err != nil || !os.SameFile(is, w.was), err
 }
-
-// maxNotes bounds a command's notes. A command can make a hundred thousand links, each with a note.
-const maxNotes = 50
-
-// FewNotes keeps the first notes, and counts the rest.
-func FewNotes(notes []string) []string {
-	if len(notes) <= maxNotes {
-		return notes
-	}
-	return append(slices.Clip(notes[:maxNotes]), fmt.Sprintf("and %d more notes, which explain lists", len(notes)-maxNotes))
-}
