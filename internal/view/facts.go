@@ -76,36 +76,6 @@ type Repository struct {
 	Hint string
 }
 
-// Input is the input for a table.
-type Input struct {
-	Definition
-	Roots         []workspace.RootDir // of the workspace, the project first
-	HideSensitive bool
-	// Unisolated says that commands run without isolation: then nothing is searched or hidden.
-	Unisolated bool
-
-	User User
-	// Unmapped says that an engine may run commands in a user namespace in which root is nobody.
-	Unmapped bool
-	// Homes are all homes of the commands' user: the host's view hides them.
-	Homes []string
-
-	Session   Session
-	Toolchain []ToolDir // nil shows no toolchains
-	Agent     Agent
-	// Substitutes are files of users and groups that lack the commands' user, and of trusted
-	// certificates.
-	Substitutes []Substitute
-
-	HostPaths []HostPath
-	Control   []ControlSocket
-	// GitWaits says that git has started this program, as a hook for example, and goes on when the
-	// command ends.
-	GitWaits bool
-	// Outer are the top levels of repositories around a root that was discovered.
-	Outer []string
-}
-
 // User is the user that commands run as.
 type User struct {
 	UID  uint32

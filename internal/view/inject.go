@@ -150,18 +150,3 @@ func TrustVariables() []string {
 
 // OriginAccount is why the file of users has an additional line.
 const OriginAccount = "your account"
-
-// showSubstitutes shows the trusted certificates, and the account of the user, unless the definition
-// shows something else there.
-func (v *View) showSubstitutes() error {
-	for _, s := range v.in.Substitutes {
-		if at, _ := v.cover(s.At); at != nil && s.Why == OriginAccount {
-			continue
-		}
-		v.FixedContents[s.Path] = s.Content
-		if err := v.add(shared.Entry{Source: s.Path, Path: s.At, Access: shared.ReadOnly, Why: s.Why}); err != nil {
-			return err
-		}
-	}
-	return nil
-}

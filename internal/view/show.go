@@ -366,6 +366,49 @@ func (v *View) showAgent() error {
 	return v.add(shared.Entry{Source: v.in.Agent.Socket, Path: v.in.Agent.Socket, Access: shared.ReadOnly, Why: attribute})
 }
 
+// showDevices finds the devices that commands have.
+func (v *View) showDevices() error {
+	for i, text := range v.in.Devices {
+		attribute, way := fmt.Sprintf("devices[%d]", i), v.facts.Follow(text)
+		if err := v.checkText(attribute, text); err != nil {
+			return err
+		}
+		kind := slices.IndexFunc(deviceKinds[:], func(k deviceKind) bool {
+			ok, _ := path.Match(k.pattern, way.End)
+			return ok
+		})
+		switch {
+		case way.Err != nil:
+			return Invalid(attribute, fmt.Sprintf("%q: %v", text, way.Err), "")
+		case way.Kind != CharDevice:
+			return invalidf(attribute, "leave it out if this machine does not have it", "there is no character device %q", text)
+		case kind < 0:
+			return invalidf(attribute, "docs/configuration.md lists the allowed ones: fuse, kvm, net/tun, render nodes of dri, and those of graphics processors for computing",
+				"%q is a device that no command gets", text)
+		case slices.Contains(v.Devices, way.End):
+			return Invalid(attribute, "it is in the list already", "")
+		}
+		v.Remarks = append(v.Remarks, fmt.Sprintf("%s: %s gives %s", attribute, path.Clean(text), deviceKinds[kind].gives))
+		v.Devices = append(v.Devices, way.End)
+	}
+	return nil
+}
+
+// showSubstitutes shows the trusted certificates, and the account of the user, unless the definition
+// shows something else there.
+func (v *View) showSubstitutes() error {
+	for _, s := range v.in.Substitutes {
+		if at, _ := v.cover(s.At); at != nil && s.Why == OriginAccount {
+			continue
+		}
+		v.FixedContents[s.Path] = s.Content
+		if err := v.add(shared.Entry{Source: s.Path, Path: s.At, Access: shared.ReadOnly, Why: s.Why}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // A spelling is a path of the host as the author of an attribute spelled it.
 type spelling struct{ attribute, path string }
 

@@ -1,12 +1,9 @@
 package cmdengine
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -19,75 +16,6 @@ import (
 // reapPatience bounds the wait for killed processes: the kernel may hold one in a dead file system
 // forever.
 const reapPatience = 2 * time.Second
-
-// startDirect starts a command, or a launcher that becomes the command.
-func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (_ running, _ []shared.Event, err error) {
-	resolved, script, err := withoutScript(*cmd)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer script.Close()
-	c, err := s.command(ctx, &resolved)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer closeAll(c.ExtraFiles)
-	if c.Begun != nil {
-		c.Begun(emit)
-	}
-	defer func() {
-		if err != nil && c.Ended != nil {
-			c.Ended()
-		}
-	}()
-	if c.Err != nil {
-		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: c.Err.Error()}
-	}
-	extra, err := withScript(c.ExtraFiles, script)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := checkDir(c.Dir); err != nil {
-		return nil, nil, err
-	}
-	dir := c.Dir
-	if s.spec.Unconfined && dir != "" {
-		held, path, errno := holdDir(dir)
-		if errno != 0 {
-			return nil, nil, execError(&sandboxinit.ExecError{Op: sandboxinit.OpChdir, Path: dir, Errno: errno}, whereDirect)
-		}
-		defer held.Close()
-		dir = path
-	}
-	path, file := c.Path, c.Path
-	if path == "" {
-		found, refused := sandboxinit.Resolve(c.Args, "", c.Env, cmp.Or(dir, "."), 0)
-		if refused != nil {
-			return nil, nil, execError(refused, whereDirect)
-		}
-		path, file = found.Path, found.Path
-		if dir != c.Dir && strings.Contains(c.Args[0], "/") {
-			path = c.Args[0] // relative to dir, which has no name for a script
-		}
-	}
-
-	attr := sysProcAttr(c.SysProcAttr, s.credential, false)
-	attr.Setctty, attr.Ctty = cmd.TTY, 0
-	givePipes(stdio[:], s.credential)
-	process, err := startProcess(path, c.Args, &os.ProcAttr{
-		Dir:   dir,
-		Env:   append([]string{}, c.Env...), // nil would mean the engine's own
-		Files: append(stdio[:], extra...),
-		Sys:   attr,
-	})
-	if err != nil {
-		if c.Path != "" {
-			return nil, nil, launchError(path, s.credential, err)
-		}
-		return nil, nil, directError(file, s.credential, err)
-	}
-	return &directRun{process: process, ended: c.Ended}, nil, nil
-}
 
 // checkDir distinguishes a bad directory from a bad command; fork and exec report the same.
 func checkDir(dir string) error {

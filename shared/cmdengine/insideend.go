@@ -10,13 +10,6 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// endPatience is how long each of two ends of a sandbox may outlive the other before it is killed, and
-// how long an init may take to obey a kill.
-const endPatience = 1500 * time.Millisecond
-
-// clearingUp is how long a launcher with [Config.ClearsUp] may outlive the init.
-const clearingUp = 20 * time.Second
-
 // Wait implements [running].
 func (r *insideRun) Wait() (shared.ExitStatus, error) {
 	select {

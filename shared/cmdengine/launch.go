@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
 	"github.com/sbxhost/sbxhost/internal/engine/holder"
@@ -17,6 +18,13 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/shared"
 )
+
+// endPatience is how long each of two ends of a sandbox may outlive the other before it is killed, and
+// how long an init may take to obey a kill.
+const endPatience = 1500 * time.Millisecond
+
+// clearingUp is how long a launcher with [Config.ClearsUp] may outlive the init.
+const clearingUp = 20 * time.Second
 
 // A Launch says how to start a launcher. Without Args there is no launcher: the init starts itself.
 type Launch struct {
