@@ -2,6 +2,7 @@ package shared
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os/exec"
 )
@@ -78,3 +79,7 @@ func (e *Error) Error() string {
 
 // Unwrap returns the kind.
 func (e *Error) Unwrap() error { return e.Kind }
+
+func invalid(attribute, format string, args ...any) error {
+	return &Error{Kind: ErrInvalidSpec, Attribute: attribute, Message: fmt.Sprintf(format, args...)}
+}

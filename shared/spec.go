@@ -2,8 +2,6 @@ package shared
 
 import (
 	"encoding/json"
-	"fmt"
-	"path"
 	"slices"
 	"strings"
 )
@@ -77,14 +75,6 @@ const (
 
 // String returns a definition's word for f.
 func (f Filesystem) String() string { return spell("filesystem", f, "minimal", "host") }
-
-// spell returns the word for a value.
-func spell[T ~int32](kind string, value T, words ...string) string {
-	if value < 0 || int(value) >= len(words) {
-		return fmt.Sprintf("%s(%d)", kind, int32(value))
-	}
-	return words[value]
-}
 
 // Network is what a command can reach. The zero value is its own loopback alone.
 type Network struct {
@@ -278,22 +268,4 @@ func (s *Spec) Validate() error {
 		return invalid("options", "not valid JSON")
 	}
 	return nil
-}
-
-// checkPath accepts absolute, clean, slash-separated paths without NUL: other spellings of a path
-// would defeat comparisons.
-func checkPath(field, p string) error {
-	switch {
-	case !strings.HasPrefix(p, "/"):
-		return invalid(field, "%q is not absolute", p)
-	case strings.IndexByte(p, 0) >= 0:
-		return invalid(field, "%q contains a NUL byte", p)
-	case path.Clean(p) != p:
-		return invalid(field, "%q is not in its shortest form", p)
-	}
-	return nil
-}
-
-func invalid(attribute, format string, args ...any) error {
-	return &Error{Kind: ErrInvalidSpec, Attribute: attribute, Message: fmt.Sprintf(format, args...)}
 }

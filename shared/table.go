@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
@@ -148,6 +149,28 @@ func validTable(table []Entry) error {
 			return invalid(field, "path %q is that of table[%d] too", e.Path, j)
 		}
 		seen[e.Path] = i
+	}
+	return nil
+}
+
+// spell returns the word for a value.
+func spell[T ~int32](kind string, value T, words ...string) string {
+	if value < 0 || int(value) >= len(words) {
+		return fmt.Sprintf("%s(%d)", kind, int32(value))
+	}
+	return words[value]
+}
+
+// checkPath accepts absolute, clean, slash-separated paths without NUL: other spellings of a path
+// would defeat comparisons.
+func checkPath(field, p string) error {
+	switch {
+	case !strings.HasPrefix(p, "/"):
+		return invalid(field, "%q is not absolute", p)
+	case strings.IndexByte(p, 0) >= 0:
+		return invalid(field, "%q contains a NUL byte", p)
+	case path.Clean(p) != p:
+		return invalid(field, "%q is not in its shortest form", p)
 	}
 	return nil
 }

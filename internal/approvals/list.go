@@ -37,6 +37,9 @@ type listFile[T any, P entry[T]] struct {
 	field string
 }
 
+// Version is the version of the files' format.
+const Version = 2
+
 type entry[T any] interface {
 	*T
 	texts() []*string // texts that may not be UTF-8, in a copy

@@ -11,9 +11,6 @@ import (
 	"time"
 )
 
-// Version is the version of the files' format.
-const Version = 2
-
 // The files in a store's directory.
 const (
 	FileName         = "approvals.json"

@@ -10,11 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/sbxhost/sbxhost/internal/events"
 	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
-	"google.golang.org/grpc"
 )
 
 // New returns the engine at the other end of conn. The channel to the same engine process passes
@@ -218,9 +219,3 @@ func (c *client) sendStdio(ctx context.Context, req *pb.RunRequest, stdio shared
 
 // maxEvents bounds the events that wait for a slow or absent reader.
 const maxEvents = 256
-
-// eventFromPB returns an event. Its message has no numbers that could be unknown.
-func eventFromPB(in *pb.Event) shared.Event {
-	e, _ := pb.From[shared.Event](in)
-	return e
-}

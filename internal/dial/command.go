@@ -12,11 +12,12 @@ import (
 	"syscall"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/sbxhost/sbxhost/internal/events"
 	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
-	"google.golang.org/grpc"
 )
 
 // clientProcess is a Process behind gRPC.
@@ -129,4 +130,10 @@ func possible(s shared.ExitStatus) error {
 		return &shared.Error{Kind: shared.ErrBroken, Message: fmt.Sprintf("the engine reported code %d and signal %d, with which no process can end", s.Code, int(s.Signal))}
 	}
 	return nil
+}
+
+// eventFromPB returns an event. Its message has no numbers that could be unknown.
+func eventFromPB(in *pb.Event) shared.Event {
+	e, _ := pb.From[shared.Event](in)
+	return e
 }

@@ -15,17 +15,6 @@ import (
 // ErrNoProgram says that the host can trust no program of that name.
 var ErrNoProgram = errors.New("on PATH is none that nobody but you and root can replace")
 
-// A Program may be executed outside of every sandbox: CheckProgram, [Programs.Find], [Installed],
-// [Beside] or [Self] has checked it.
-type Program struct {
-	path    string
-	name    string                           // the name that the caller used; some programs act by their name
-	written func(path string) (where string) // as for CheckProgram
-}
-
-// Path is absolute and, except for Self, without symlinks.
-func (p *Program) Path() string { return p.path }
-
 // systemDirs are the system's program directories on various systems.
 var systemDirs = [...]string{"/usr/bin", "/bin", "/usr/sbin", "/sbin", "/run/current-system/sw/bin"}
 

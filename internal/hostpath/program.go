@@ -16,6 +16,17 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
+// A Program may be executed outside of every sandbox: CheckProgram, [Programs.Find], [Installed],
+// [Beside] or [Self] has checked it.
+type Program struct {
+	path    string
+	name    string                           // the name that the caller used; some programs act by their name
+	written func(path string) (where string) // as for CheckProgram
+}
+
+// Path is absolute and, except for Self, without symlinks.
+func (p *Program) Path() string { return p.path }
+
 // CheckProgram returns the program that a path leads to. It refuses a program that somebody other
 // than root and the user can write or replace: the file, a symlink on the way to it, or a directory
 // above any of these. It also refuses a program if written says that commands can write where a

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
@@ -72,4 +73,20 @@ func private(err error) error {
 		return fmt.Errorf("session directory: %w", err)
 	}
 	return nil
+}
+
+// resolveBase resolves the existing part of base, such as a ~/.cache that is a link to another
+// disk: mounts of a session directory are opened without following links.
+func resolveBase(base string) (string, error) {
+	if !filepath.IsAbs(base) || strings.ContainsRune(base, 0) {
+		return "", fmt.Errorf("base: %q: %w", base, errBase)
+	}
+	base = filepath.Clean(base)
+	for dir := filepath.Dir(base); ; dir = filepath.Dir(dir) {
+		if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(resolved, strings.TrimPrefix(base, dir)), nil
+		} else if dir == "/" {
+			return base, nil
+		}
+	}
 }

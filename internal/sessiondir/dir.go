@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -42,6 +41,9 @@ const (
 
 // namedMaxAge is how long the directory of a named session outlives its last use.
 const namedMaxAge = 7 * 24 * time.Hour
+
+// recordFile has the root of a named session's workspace.
+const recordFile = "workspace"
 
 // Dir is the private directory of one session: scratch files, sockets, overlay state. It makes
 // nothing before the first use. It is safe for concurrent use.
@@ -84,22 +86,6 @@ func New(o Options) (*Dir, error) {
 		return nil, err
 	}
 	return &Dir{base: base, name: o.Name, owner: o.Owner, mutex: make(chan struct{}, 1)}, nil
-}
-
-// resolveBase resolves the existing part of base, such as a ~/.cache that is a link to another
-// disk: mounts of a session directory are opened without following links.
-func resolveBase(base string) (string, error) {
-	if !filepath.IsAbs(base) || strings.ContainsRune(base, 0) {
-		return "", fmt.Errorf("base: %q: %w", base, errBase)
-	}
-	base = filepath.Clean(base)
-	for dir := filepath.Dir(base); ; dir = filepath.Dir(dir) {
-		if resolved, err := filepath.EvalSymlinks(dir); err == nil {
-			return filepath.Join(resolved, strings.TrimPrefix(base, dir)), nil
-		} else if dir == "/" {
-			return base, nil
-		}
-	}
 }
 
 // CheckName refuses, with ErrName, an invalid name of a session.

@@ -17,9 +17,6 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// recordFile has the root of a named session's workspace.
-const recordFile = "workspace"
-
 // Claim records that the session directory belongs to the workspace at root. It refuses another
 // workspace's with ErrWorkspace: files of one project's commands must not reach those of another.
 // An unnamed session directory needs no record.

@@ -15,6 +15,29 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
+// A Stub is a path to hold: an empty directory, or a file with harmless content.
+type Stub struct {
+	Path    string // absolute, clean, no symlinks
+	File    bool
+	Content string // of a file
+}
+
+// couldBe reports whether the path is free, or has something like a stub. Another process may be
+// removing that now: only certain results count.
+func (s *Stub) couldBe() bool {
+	info, err := os.Lstat(s.Path)
+	switch {
+	case err != nil:
+		return true
+	case info.IsDir():
+		return !worked(s.Path)
+	}
+	return info.Mode().IsRegular() && info.Size() <= maxContent
+}
+
+// maxContent is longer than the content of any stub.
+const maxContent = 64
+
 // held is a stub that this process has claimed.
 type held struct {
 	Stub

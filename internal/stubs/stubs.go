@@ -3,7 +3,6 @@ package stubs
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,13 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// A Stub is a path to hold: an empty directory, or a file with harmless content.
-type Stub struct {
-	Path    string // absolute, clean, no symlinks
-	File    bool
-	Content string // of a file
-}
 
 // A Registry holds stubs for one process. It is safe for concurrent use.
 type Registry struct {
@@ -58,22 +50,6 @@ func (r *Registry) Hold(ctx context.Context, wanted []Stub) *Hold {
 	}
 	return h
 }
-
-// couldBe reports whether the path is free, or has something like a stub. Another process may be
-// removing that now: only certain results count.
-func (s *Stub) couldBe() bool {
-	info, err := os.Lstat(s.Path)
-	switch {
-	case err != nil:
-		return true
-	case info.IsDir():
-		return !worked(s.Path)
-	}
-	return info.Mode().IsRegular() && info.Size() <= maxContent
-}
-
-// maxContent is longer than the content of any stub.
-const maxContent = 64
 
 // hold adds to h the stub for s, and one for each missing directory above it. The directories come
 // first: a process that removes a stub takes unheld files in it for somebody's work.

@@ -20,6 +20,9 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
+// errNoTerminal says that there is nobody to ask.
+var errNoTerminal = errors.New("there is no terminal")
+
 // errNoAnswer says that nobody answered: the terminal was closed, or a signal came.
 var errNoAnswer = errors.New("the question was not answered")
 

@@ -13,9 +13,6 @@ import (
 	"github.com/sbxhost/sbxhost/internal/inforce"
 )
 
-// errNoTerminal says that there is nobody to ask.
-var errNoTerminal = errors.New("there is no terminal")
-
 // Trust asks whether to trust a configuration in the workspace.
 func Trust(ctx context.Context, a *cli.App, u *inforce.Untrusted) (bool, error) {
 	question, whole := trustQuestion(u.Path, u.Previous, string(u.Text), u.Changed)
