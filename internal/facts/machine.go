@@ -175,7 +175,7 @@ func (m *Machine) Search() *hostpath.Programs {
 	return &hostpath.Programs{Path: path, Written: m.written}
 }
 
-// written describes where commands can write, for a path that is there; else "".
+// written returns the writable directory that contains p, as words; "" if none does.
 func (m *Machine) written(p string) (where string) {
 	if m.CommandsWrite == nil {
 		return "" // there are none

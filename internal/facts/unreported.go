@@ -168,6 +168,6 @@ func (out *Resolved) readMark(name, root string) error {
 		tops = []string{root}
 	}
 	out.unreported = append(out.unreported, &mark{name: name, tops: tops})
-	out.addNote(fmt.Sprintf("an earlier command, which began at %s, ended without a report: nobody knows what it made in %s", time.Unix(st.Mtim.Unix()).Format(time.DateTime), hostpath.QuoteList(tops)))
+	out.addNote(fmt.Sprintf("an earlier command, which began at %s, ended without a report: nobody knows what it made in %s; look there before you run git or an editor", time.Unix(st.Mtim.Unix()).Format(time.DateTime), hostpath.QuoteList(tops)))
 	return nil
 }

@@ -103,9 +103,8 @@ func (w *Witness) Interpreter(p string) string {
 	return ""
 }
 
-// Unwritable returns the directory whose mode forbids the commands' user to make a missing host
-// path. For an existing directory it is that directory itself; for a file whose own mode also forbids
-// writing, the directory above.
+// Unwritable returns the deepest existing directory on the way to p, p included, if modes forbid the
+// commands' user to write there and, if p is a file, to p; else "".
 func (w *Witness) Unwritable(p string) string {
 	for at := range paths.Up(p) {
 		info, err := os.Lstat(at)

@@ -53,10 +53,10 @@ func (v *View) WritableSources() (list []string) {
 	return list
 }
 
-// readOnlyGit reports whether the git directories of a repository are read-only. Nobody knows what
-// commands could do by the parts of a split index. A git that waits for
-// the command acts on them before anybody can look at them: on lists of steps, links, MERGE_RR. Stubs of
-// those could confuse it.
+// readOnlyGit reports whether the git directories of a repository are read-only. They are if git
+// could not be asked, and with a split index: nobody knows what commands could do by its parts.
+// They are also for a git that waits for the command: it acts on lists of steps, links and MERGE_RR
+// before anybody can look at them, and stubs of those could confuse it.
 func (v *View) readOnlyGit(r *Repository) bool {
 	return !v.gitWritable && (r.Failed != nil || r.Layout.Split || v.in.GitWaits)
 }

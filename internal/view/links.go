@@ -51,7 +51,7 @@ type located struct {
 	// links are the symlinks on the way, and the directories that a ".." leaves, if commands can
 	// write them.
 	links []string
-	// viaLinks are those of links that are the only reason to protect a directory: see holder.
+	// viaLinks are the links whose directory nothing else protects: see holder.
 	viaLinks []string
 }
 

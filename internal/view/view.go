@@ -327,8 +327,8 @@ var systemDirs = [...]string{
 // home is the private home directory of commands; may be empty.
 func (v *View) home() string { return Home(v.in.User.Home) }
 
-// fallbackHome is the private home if the user's own cannot be one: nothing of the host shows in
-// /run, so that it can be made there also over the host's tree.
+// fallbackHome is the private home if HOME is / or a system directory: nothing of the host
+// shows in /run, so that it can be made there also over the host's tree.
 const fallbackHome = "/run/home"
 
 // Home returns the path of the private home for a user's home directory: the same, unless the

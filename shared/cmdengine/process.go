@@ -24,7 +24,7 @@ type running interface {
 	// Usage and remarks, the reports after a command's end, are called after Wait.
 	Usage() shared.Usage
 	remarks() []shared.Event
-	// finish waits for what may outlive a command by a moment. It returns the launcher's output.
+	// finish waits for the launcher's end. It returns the launcher's output.
 	finish() string
 }
 

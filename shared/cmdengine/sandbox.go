@@ -304,15 +304,11 @@ func stdioFiles(cmd *shared.Command, stdio shared.Stdio) (files [3]*os.File, nul
 
 func isTerminal(f *os.File) bool {
 	raw, err := f.SyscallConn()
-	if err != nil {
-		return false
+	if err == nil {
+		controlErr := raw.Control(func(fd uintptr) { _, err = unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ) })
+		err = cmp.Or(err, controlErr)
 	}
-	terminal := false
-	raw.Control(func(fd uintptr) {
-		_, err := unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ)
-		terminal = err == nil
-	})
-	return terminal
+	return err == nil
 }
 
 // closeAll closes files; some may be nil.

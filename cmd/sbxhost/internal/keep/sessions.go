@@ -314,7 +314,7 @@ func endApprovals(a *cli.App, name string) (int, error) {
 	}
 	gone, err := store.Revoke(context.Background(), of)
 	if err != nil {
-		return 0, fmt.Errorf("what was approved for session %q holds still: %w", name, err)
+		return 0, fmt.Errorf("what was approved for session %q is still approved: %w", name, err)
 	}
 	return len(gone), nil
 }
