@@ -80,10 +80,10 @@ func decide(f Facts) Decision {
 	}
 	if f.Bypass {
 		if !f.AllowBypass {
-			return deny(RuleBypassNotAllowed, "the configuration does not allow -no-sandbox",
+			return deny(RuleBypassNotAllowed, "the configuration does not allow a run without a sandbox",
 				"approvals { allow_bypass = true } allows it; you must then approve the command")
 		}
-		return approval(f, "-no-sandbox was given", "")
+		return approval(f, "the caller asked to skip the sandbox", "")
 	}
 	refused, _ := errors.AsType[*shared.Error](shared.Refused(f.Engine, f.Losses))
 	switch f.State {

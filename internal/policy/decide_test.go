@@ -186,7 +186,7 @@ func TestDecide(t *testing.T) {
 			f.Mode, f.ModeOrigin, f.Approval = ModeDeny, "SBXHOST_APPROVAL_MODE", ApprovedAlways
 		}), Denied, RuleModeDeny, `SBXHOST_APPROVAL_MODE = "deny"`},
 		"bypass":            {Facts{Engine: "bwrap", State: EngineIsolates, Bypass: true}, Denied, RuleBypassNotAllowed, "does not allow"},
-		"allowed bypass":    {Facts{Engine: "bwrap", State: EngineIsolates, Bypass: true, AllowBypass: true}, Denied, RuleApprovalNeeded, "-no-sandbox was given"},
+		"allowed bypass":    {Facts{Engine: "bwrap", State: EngineIsolates, Bypass: true, AllowBypass: true}, Denied, RuleApprovalNeeded, "the caller asked to skip the sandbox"},
 		"named noop":        {Facts{Engine: "noop", State: EngineUnconfined, EngineNamed: true}, Unsandboxed, RuleEngineNamed, "names engine"},
 		"noop in mode deny": {Facts{Engine: "noop", State: EngineUnconfined, EngineNamed: true, Mode: ModeDeny}, Denied, RuleModeDeny, "the mode of approvals"},
 		"noop by accident":  {Facts{Engine: "x", State: EngineUnconfined}, Denied, RuleUnconfinedAuto, "does not isolate"},

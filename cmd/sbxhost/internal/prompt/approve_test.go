@@ -55,7 +55,7 @@ func FuzzQuestion(f *testing.F) {
 func TestQuestionFitsTheScreen(t *testing.T) {
 	t.Parallel()
 	r := host.ApprovalRequest{Args: []string{"sh"}, Dir: "/work", Workspace: "/work", Sandbox: "fast", Remembers: true, SessionTTL: time.Hour,
-		Decision: policy.Decision{Reason: "-no-sandbox was given", Exposure: []string{"every file of yours, to read and to write"}}}
+		Decision: policy.Decision{Reason: "the caller asked to skip the sandbox", Exposure: []string{"every file of yours, to read and to write"}}}
 	small := r
 	small.Args = []string{"make", "test"}
 	commands := []host.ApprovalRequest{small}
