@@ -344,9 +344,10 @@ func (l GitLayout) writableGitDirs() ([]string, error) {
 // of the rest.
 const maxLinked = 10_000
 
-// Links lists symlinks in a git directory, and listed worktrees that are something else. Git writes its messages, logs and index through a link to
-// a file. Through a link to a directory it writes and deletes files: git gc empties what a link in
-// worktrees leads to, and packs the refs in what a link in refs leads to.
+// Links lists symlinks in a git directory, and listed worktrees that are something else. Git writes
+// its messages, logs and index through a link to a file. Through a link to a directory it writes and
+// deletes files: git gc empties what a link in worktrees leads to, and packs the refs in what a link
+// in refs leads to.
 func (l GitLayout) Links() (said []string) {
 	if l.CommonDir == "" {
 		return nil
