@@ -73,7 +73,7 @@ func TestReportOfARefusal(t *testing.T) {
 		"no such sandbox":     {sandbox: "b", want: host.Report{Sandbox: "b", Decision: "denied", Rule: "not-started", End: host.End{Error: "unknown sandbox"}}},
 		"not held":            {engine: &stubEngine{name: "bwrap", lacks: shared.Features{shared.FeatureNetworkNone}}, want: host.Report{Sandbox: "a", Engine: "bwrap", Decision: "denied", Rule: "feature-missing", End: host.End{Error: "network", Attribute: "network"}}},
 		"by the engine":       {engine: &stubEngine{name: "bwrap", startErr: &shared.Error{Kind: shared.ErrUnsupported, Attribute: "limits.pids", Message: "it cannot", Hint: "another"}}, want: host.Report{Sandbox: "a", Engine: "bwrap", Decision: "sandboxed", Rule: "engine-isolates", End: host.End{Error: "it cannot", Attribute: "limits.pids", Hint: "another"}}},
-		"outside":             {change: func(c *host.Cmd) { c.Dir = "/usr" }, want: host.Report{Sandbox: "a", Decision: "denied", Rule: "not-started", End: host.End{Error: `Dir: path "/usr" is outside the workspace's roots; use a path below`, Attribute: "Dir"}}},
+		"outside":             {change: func(c *host.Cmd) { c.Dir = "/usr" }, want: host.Report{Sandbox: "a", Decision: "denied", Rule: "not-started", End: host.End{Error: `Dir: "/usr" is not in the workspace`, Attribute: "Dir"}}},
 		"nobody approves":     {engine: brokenStub(), def: host.Definition{Fallback: host.FallbackApprove}, want: host.Report{Sandbox: "a", Engine: "bwrap", Decision: "denied", Rule: "approval-needed", End: host.End{Error: "no namespaces"}}},
 		"not wanted any more": {ctx: cancelled, want: host.Report{Decision: "denied", Rule: "not-started", End: host.End{Error: context.Canceled.Error()}}},
 		"its time is over":    {change: func(c *host.Cmd) { c.Timeout = 1 }, want: host.Report{Decision: "denied", Rule: "not-started", End: host.End{Outcome: "timed_out", Status: 124, Error: "before the command ran"}}},
@@ -394,7 +394,7 @@ func TestIsolationBestEffort(t *testing.T) {
 		cmd := s.host(t, tt.def, nil).Command(t.Context(), "", "true")
 		var told []string
 		cmd.Events = func(e shared.Event) {
-			if what, ok := strings.CutSuffix(strings.Split(e.Message, ": engine")[0], " is not held"); ok {
+			if what, ok := strings.CutSuffix(strings.Split(e.Message, ": engine")[0], " is not enforced"); ok {
 				told = append(told, what)
 			}
 		}

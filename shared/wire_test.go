@@ -162,7 +162,7 @@ func across(t *testing.T, given *mirror) *mirror {
 
 func TestEverythingCrosses(t *testing.T) {
 	zero, full := &mirror{}, &mirror{}
-	zero.event.Time = time.Unix(1, 0).UTC() // one without a time gets one
+	zero.event.Time = time.Unix(1, 0) // one without a time gets one
 	n := 0
 	for _, v := range []any{&full.spec, &full.command, &full.info, &full.probe, &full.plan, &full.event} {
 		fill(t, reflect.ValueOf(v).Elem(), &n)

@@ -251,7 +251,7 @@ func TestValidate(t *testing.T) {
 // not work on this machine is a warning.
 func TestValidateTries(t *testing.T) {
 	t.Parallel()
-	lacking := "sandbox \"fast\" {\n  engine = \"bwrap\"\n  bind_paths = [{ host = \"/nosuch/a\" },\n    { host = \"/nosuch/b\" }]\n  limits {\n    memory = \"1GiB\"\n    pids   = 9\n  }\n}\n"
+	lacking := "sandbox \"fast\" {\n  engine = \"bwrap\"\n  bind_paths = [{ host = \"/nosuch/a\" },\n    { host = \"/nosuch/b\" }]\n  limits {\n    memory = \"1GiB\"\n    pids   = 19\n  }\n}\n"
 	for _, tt := range []struct {
 		name             string
 		engine           *fakeEngine

@@ -124,7 +124,7 @@ func TestRefused(t *testing.T) {
 		"no file":           {Command{Args: []string{"/no/such"}}, OpExec, "/no/such", syscall.ENOENT, 127},
 		"below a file":      {Command{Args: []string{plain + "/x"}}, OpExec, plain + "/x", syscall.ENOTDIR, 127},
 		"not executable":    {Command{Args: []string{plain}}, OpExec, plain, syscall.EACCES, 126},
-		"directory":         {Command{Args: []string{"/usr"}}, OpExec, "/usr", syscall.EACCES, 126},
+		"directory":         {Command{Args: []string{"/usr"}}, OpExec, "/usr", syscall.EISDIR, 126},
 		"interpreter":       {Command{Args: []string{noInterpreter}}, OpInterpreter, noInterpreter, syscall.ENOENT, 127},
 		"no #!":             {Command{Args: []string{noFormat}}, OpExec, noFormat, syscall.ENOEXEC, 126},
 		"no #!, relative":   {Command{Args: []string{"./noformat"}, Dir: dir}, OpExec, "./noformat", syscall.ENOEXEC, 126},
