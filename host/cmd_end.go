@@ -163,10 +163,9 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 	done := make(chan found, 1)
 	go func() {
 		var f found
-		watched := <-c.watching
-		c.opened.Resolved.Watched = watched
+		c.opened.Resolved.Watched = <-c.watching
 		if result != nil {
-			f.replaced = facts.Replaced(watched)
+			f.replaced = facts.Replaced(c.opened.Resolved.Watched)
 		}
 		if !c.opened.Resolved.Spec.Unconfined { // its end may be unknown because the command killed its init
 			f.made, f.looked = c.host.machine.Changes(c.opened.Resolved), true

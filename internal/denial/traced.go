@@ -44,9 +44,8 @@ func (f *Failure) ofTraced(c *shared.TracedCall) Denial {
 	switch {
 	case name == "localhost" || notAddr == nil && addr.IsLoopback():
 		return f.hostPort(uint16(port))
-	case port == 53 && f.Spec.Network.Mode == shared.NetworkNone: // a nameserver; the command wants a name
-		name = f.hostIn("")
-		return f.noNetwork(name, f.portOf(name, ""))
+	case port == 53 && f.Spec.Network.Mode == shared.NetworkNone && f.hostIn("") != "": // of a nameserver
+		return f.noNetwork(f.hostIn(""), f.portOf(f.hostIn(""), ""))
 	case f.Spec.Network.Mode != shared.NetworkNames:
 		d := f.noNetwork(name, uint16(port))
 		d.Host = c.Target

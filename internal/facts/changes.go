@@ -83,13 +83,14 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 	b.Began = time.Now().Add(-tick)
 	// Also in any other reported repository: editors run git status there.
 	nested, _, _ := out.reportable(found)
-	b.UserRepositories = slices.Concat(out.Superprojects(), out.userRepositories(), nested)
+	own := append(out.Superprojects(), out.userRepositories()...)
+	b.UserRepositories = slices.Concat(own, nested)
 	b.Submodules = look.submodules(b.UserRepositories, out.Tops())
 	var repositories []string
-	for top, w := range look.workTrees {
+	for _, top := range own {
 		l, _ := look.layout(top)
 		b.Lost = append(b.Lost, l.Lost...)
-		b.Listed = append(b.Listed, slices.DeleteFunc(slices.Clone(w.Worktrees), func(p string) bool { return !paths.InsideAny(out.Tops(), p) })...)
+		b.Listed = append(b.Listed, slices.DeleteFunc(slices.Clone(look.workTrees[top].Worktrees), func(p string) bool { return !paths.InsideAny(out.Tops(), p) })...)
 	}
 	slices.Sort(b.Listed)
 	repositories, b.Instructions, b.Unread = out.reportable(found, slices.Sorted(maps.Keys(b.Submodules)), b.Listed)
