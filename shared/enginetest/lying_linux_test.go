@@ -347,12 +347,23 @@ func lead(c net.Conn, leads func(way, to string) bool) {
 	io.Copy(c, out)
 }
 
+// needNative skips a test where the engine native cannot work, unless it must.
+func needNative(t *testing.T) {
+	t.Helper()
+	p, err := native.New().Probe(t.Context())
+	switch {
+	case err == nil && p.Ready:
+	case slices.Contains(strings.Split(os.Getenv("SBXHOST_REQUIRE"), ","), "namespaces"):
+		t.Fatalf("native is not ready: %v %s", err, p.Reason)
+	default:
+		t.Skipf("native is not ready: %v %s", err, p.Reason)
+	}
+}
+
 // A proxy that leads to what is listed holds what a list of names asks of it.
 func TestProxiesAreTried(t *testing.T) {
 	t.Parallel()
-	if p, err := native.New().Probe(t.Context()); err != nil || !p.Ready {
-		t.Skipf("native is not ready: %v %s", err, p.Reason)
-	}
+	needNative(t)
 	r := suite(t, &brokenEngine{native.New(), byProxy(t, "")}, enginetest.Options{Run: every("net.40", "net.41")}).Run(t.Context(), nil)
 	for _, one := range r.Results {
 		if one.Status != enginetest.Held {
@@ -591,9 +602,7 @@ func TestEachSentenceHasALie(t *testing.T) {
 // run tries the first lie about each feature.
 func TestLiesAreCaught(t *testing.T) {
 	t.Parallel()
-	if p, err := native.New().Probe(t.Context()); err != nil || !p.Ready {
-		t.Skipf("native is not ready: %v %s", err, p.Reason)
-	}
+	needNative(t)
 	list, tried := lies(t), map[shared.Feature]bool{}
 	if testing.Short() {
 		list = slices.DeleteFunc(list, func(l lie) bool {
@@ -647,9 +656,7 @@ func TestLiesAreCaught(t *testing.T) {
 // not claim.
 func TestPartsAreTried(t *testing.T) {
 	t.Parallel()
-	if p, err := native.New().Probe(t.Context()); err != nil || !p.Ready {
-		t.Skipf("native is not ready: %v %s", err, p.Reason)
-	}
+	needNative(t)
 	some := shared.Features{shared.FeatureTempPrivate, shared.FeatureProcessesHidden}
 	e := &brokenEngine{native.New(), breakage{
 		info: func(i shared.Info) shared.Info {
@@ -676,9 +683,7 @@ func TestPartsAreTried(t *testing.T) {
 // With the host's view alone, an engine is tried in that, and not told to claim what could not be tried.
 func TestHostViewAlone(t *testing.T) {
 	t.Parallel()
-	if p, err := native.New().Probe(t.Context()); err != nil || !p.Ready {
-		t.Skipf("native is not ready: %v %s", err, p.Reason)
-	}
+	needNative(t)
 	o := enginetest.Options{ProbesOnly: true}
 	if testing.Short() {
 		o.Run = regexp.MustCompile(`^(read\.[03]|write\.[08])`)
@@ -708,9 +713,7 @@ func TestHostViewAlone(t *testing.T) {
 // A finding says what was asked for, what was demanded, and what was found.
 func TestFindingIsPlain(t *testing.T) {
 	t.Parallel()
-	if p, err := native.New().Probe(t.Context()); err != nil || !p.Ready {
-		t.Skipf("native is not ready: %v %s", err, p.Reason)
-	}
+	needNative(t)
 	r := suite(t, &brokenEngine{native.New(), missing(shared.MissingRefuse, shared.MissingIgnore)}, enginetest.Options{Run: only("host.13")}).Run(t.Context(), nil)
 	var told strings.Builder
 	const want = `a missing path must be refused with its attribute: In the Spec: a missing path, read-only, for which "missing" is refuse. Found: the command ran.`
@@ -722,9 +725,7 @@ func TestFindingIsPlain(t *testing.T) {
 // What the second command tries is of the same features.
 func TestSecondCommandIsOfTheSameFeatures(t *testing.T) {
 	t.Parallel()
-	if p, err := native.New().Probe(t.Context()); err != nil || !p.Ready {
-		t.Skipf("native is not ready: %v %s", err, p.Reason)
-	}
+	needNative(t)
 	b := claim(onNetwork(shared.NetworkNone, shared.NetworkHost), shared.FeatureNetworkHost, shared.FeatureNetworkHost, shared.FeatureNetworkNone, shared.FeatureNetworkTCP)
 	r := suite(t, &brokenEngine{native.New(), b}, enginetest.Options{Run: every("net.01", "net.35", "write.27")}).Run(t.Context(), nil)
 	for _, one := range r.Results {
