@@ -89,9 +89,9 @@ func (c *Config) attach(ctx context.Context, spec *shared.Spec) (Attachment, err
 
 func (s *sandbox) command(ctx context.Context, cmd *shared.Command) (*Launch, error) {
 	l, err := s.attached.Launch(ctx, cmd)
-	if err == nil && (l == nil || l.Cmd == nil) {
+	if err == nil && (l == nil || l.Cmd == nil || s.session != nil && l.Shared == nil) {
 		// An author's mistake in one case must not end the commands of all others.
-		err = errors.New("the engine's Launch returned neither a command line nor an error")
+		err = errors.New("the engine's Launch returned neither an error nor a command line, which for session.processes has Shared")
 	}
 	return l, err
 }

@@ -1,6 +1,8 @@
 package cmdengine
 
 import (
+	"context"
+	"os/exec"
 	"reflect"
 	"slices"
 	"strings"
@@ -82,5 +84,22 @@ func TestKeptBeginsWithTheNewestCredentials(t *testing.T) {
 	first.session.begin(first)
 	if len(*has) != 1 || (*has)[0].Value != "new" {
 		t.Errorf("%#v", *has)
+	}
+}
+
+// An engine that claims session.processes and does nothing for it fails, and does not panic.
+func TestKeptWithoutShared(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(&engine{}, shared.Spec{}, nil)
+	s.attached.Launch = func(context.Context, *shared.Command) (*Launch, error) { return &Launch{Cmd: &exec.Cmd{}}, nil }
+	if _, err := s.command(t.Context(), &shared.Command{}); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if s.session, err = s.engine.keep(s); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.command(t.Context(), &shared.Command{}); err == nil || !strings.Contains(err.Error(), "session.processes") {
+		t.Error(err)
 	}
 }
