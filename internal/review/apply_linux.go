@@ -26,7 +26,7 @@ type journal struct {
 // Changes compares the review with the workspace.
 func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 	if has(r.dir, completeFile) {
-		return nil, fmt.Errorf("review %q was applied, and nothing else is in it; sbxhost review undo takes it back", r.Name)
+		return nil, fmt.Errorf("review %q was applied, and nothing else is in it; an undo takes it back", r.Name)
 	}
 	if err := r.openTrees(); err != nil {
 		return nil, err
