@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/launch"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -34,6 +36,44 @@ func (f *File) EngineOptions(sandbox string, schema shared.OptionSchema) (json.R
 		return nil, diags
 	}
 	return raw, nil
+}
+
+// AddEngineOptions sets the Config of a sandbox in o, which must be complete, from the sandbox's
+// config block. It starts an engine that is not part of this program if there are options to check.
+// An error is a Diagnostics if the block has errors.
+func (f *File) AddEngineOptions(ctx context.Context, o *host.Options, sandbox string) error {
+	def := o.Sandboxes[sandbox]
+	raw, diags := f.EngineOptions(sandbox, shared.OptionSchema{})
+	if diags.HasErrors() || !launch.IsAuto(def.Engine) { // there are options, or one may be missing
+		engines := launch.New(launch.Options{Builtins: o.Builtins, Declared: o.Engines, Inject: o.Inject})
+		schema, known := engines.Options(def.Engine, def.Isolation == host.IsolationBestEffort)
+		if !known && diags.HasErrors() {
+			var err error
+			if schema, err = askOptions(ctx, *o, def.Engine); err != nil {
+				return err
+			}
+		}
+		raw, diags = f.EngineOptions(sandbox, schema)
+	}
+	if diags.HasErrors() {
+		return diags
+	}
+	def.Config = raw
+	o.Sandboxes = maps.Clone(o.Sandboxes)
+	o.Sandboxes[sandbox] = def
+	return nil
+}
+
+// askOptions starts an engine and returns its options.
+func askOptions(ctx context.Context, o host.Options, engine string) (shared.OptionSchema, error) {
+	o.EnginesOnly = true
+	h, err := host.New(ctx, o)
+	if err != nil {
+		return shared.OptionSchema{}, err
+	}
+	defer h.Close()
+	info, err := h.EngineInfo(ctx, engine)
+	return info.Options, err
 }
 
 // dockersOptions reports whether a config block is docker's and the engine "auto".

@@ -109,24 +109,24 @@ var rules = []rule{
 	{packages: "host", ours: []string{"internal/denial", "internal/egress", "internal/env", "internal/facts", "internal/launch", "internal/sandbox", "internal/session", "internal/stdio", "internal/view", "internal/hostpath", "internal/policy", "internal/approvals", "internal/audit", "internal/review", "internal/sessiondir", "workspace", "internal/stubs", "shared", "internal/wire"}},
 	{packages: "internal/source", others: []string{"github.com/hashicorp/hcl/v2"}},
 	{packages: "config", ours: []string{"internal/source", "internal/egress", "host", "internal/launch", "internal/paths", "internal/env", "internal/view", "internal/policy", "shared", "internal/glob"}},
-	{packages: "internal/inforce", ours: []string{"internal/approvals", "config", "internal/source", "host", "internal/hostpath", "internal/launch", "internal/policy", "shared", "internal/wire"}, others: []string{"github.com/hashicorp/go-hclog"}},
+	{packages: "cmd/internal/inforce", ours: []string{"internal/approvals", "config", "internal/source", "host", "internal/hostpath", "internal/launch", "internal/policy", "shared", "internal/wire"}, others: []string{"github.com/hashicorp/go-hclog"}},
 	{packages: "internal/serve", ours: []string{"internal/hostpath", "internal/frame", "internal/proc", "internal/wire"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbx", ours: []string{"internal/hostpath", "internal/serve"}},
-	{packages: "cmd/sbxhost/internal/cli", ours: []string{"config", "internal/source", "host", "internal/hostpath", "internal/inforce", "shared"}, others: []string{"golang.org/x/term"}},
+	{packages: "cmd/sbxhost/internal/cli", ours: []string{"config", "internal/source", "host", "internal/hostpath", "cmd/internal/inforce", "shared"}, others: []string{"golang.org/x/term"}},
 	{packages: "cmd/sbxhost/internal/terminal", ours: []string{"cmd/sbxhost/internal/cli", "host"}, others: []string{"golang.org/x/sys", "golang.org/x/term"}},
 	{packages: "cmd/sbxhost/internal/replace", ours: []string{"cmd/sbxhost/internal/cli", "internal/source", "internal/hostpath"}, others: []string{"golang.org/x/sys"}},
-	{packages: "cmd/sbxhost/internal/prompt", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/terminal", "internal/approvals", "host", "internal/hostpath", "internal/inforce", "internal/policy"}, others: []string{"golang.org/x/sys", "github.com/rogpeppe/go-internal/diff"}},
-	{packages: "cmd/sbxhost/internal/setup", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/prompt", "internal/approvals", "config", "internal/egress", "host", "internal/launch", "internal/inforce", "internal/policy", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},
+	{packages: "cmd/sbxhost/internal/prompt", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/terminal", "internal/approvals", "host", "internal/hostpath", "cmd/internal/inforce", "internal/policy"}, others: []string{"golang.org/x/sys", "github.com/rogpeppe/go-internal/diff"}},
+	{packages: "cmd/sbxhost/internal/setup", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/prompt", "internal/approvals", "config", "internal/egress", "host", "internal/launch", "cmd/internal/inforce", "internal/policy", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},
 	{packages: "cmd/sbxhost/internal/execute", ours: []string{"cmd/sbxhost/internal/cli", "internal/facts", "internal/session", "cmd/sbxhost/internal/replace", "cmd/sbxhost/internal/setup", "cmd/sbxhost/internal/terminal", "internal/audit", "internal/egress", "host", "internal/hostpath", "internal/policy", "internal/serve", "shared", "internal/frame", "internal/wire"}, others: []string{"golang.org/x/sys"}},
-	{packages: "cmd/sbxhost/internal/keep", ours: []string{"internal/session", "cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/execute", "cmd/sbxhost/internal/setup", "internal/approvals", "host", "internal/launch", "internal/hostpath", "internal/inforce", "internal/serve", "shared", "internal/frame", "workspace"}, others: []string{"golang.org/x/sys"}},
+	{packages: "cmd/sbxhost/internal/keep", ours: []string{"internal/session", "cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/execute", "cmd/sbxhost/internal/setup", "internal/approvals", "host", "internal/launch", "internal/hostpath", "cmd/internal/inforce", "internal/serve", "shared", "internal/frame", "workspace"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbxhost/internal/explain", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/setup", "config", "host", "internal/stubs", "internal/view", "shared"}, others: []string{}},
-	{packages: "cmd/sbxhost/internal/consent", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/prompt", "cmd/sbxhost/internal/setup", "internal/approvals", "config", "internal/source", "internal/inforce"}, others: []string{}},
-	{packages: "cmd/sbxhost/internal/review", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/setup", "host", "internal/inforce"}, others: []string{}},
-	{packages: "cmd/sbxhost/internal/engines", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/replace", "cmd/sbxhost/internal/setup", "config", "host", "internal/launch", "internal/inforce", "shared", "internal/dial", "shared/enginetest"}, others: []string{}},
+	{packages: "cmd/sbxhost/internal/consent", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/prompt", "cmd/sbxhost/internal/setup", "internal/approvals", "config", "internal/source", "cmd/internal/inforce"}, others: []string{}},
+	{packages: "cmd/sbxhost/internal/review", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/setup", "host", "cmd/internal/inforce"}, others: []string{}},
+	{packages: "cmd/sbxhost/internal/engines", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/replace", "cmd/sbxhost/internal/setup", "config", "host", "internal/launch", "cmd/internal/inforce", "shared", "internal/dial", "shared/enginetest"}, others: []string{}},
 	{packages: "cmd/sbxhost/internal/doctor", ours: []string{"internal/approvals", "cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/engines", "cmd/sbxhost/internal/setup", "host", "internal/hostpath", "internal/sessiondir", "shared", "internal/engine/cgroup", "internal/engine/nsengine", "internal/engine/sandboxinit/confine"}, others: []string{"golang.org/x/sys"}},
-	{packages: "cmd/sbxhost", ours: []string{"cmd/sbxhost/internal/*", "config", "internal/source", "host", "shared", "shared/enginetest", "internal/inforce", "internal/proc", "internal/wire", "plugins/*"}, others: []string{"golang.org/x/sys"}},
-	{packages: "cmd/sbxhost-mcp", ours: []string{"config", "internal/source", "host", "internal/hostpath", "internal/inforce", "internal/policy", "shared", "plugins/*"}, others: []string{"github.com/google/jsonschema-go/jsonschema", "github.com/hashicorp/go-hclog", "github.com/modelcontextprotocol/go-sdk/jsonrpc", "github.com/modelcontextprotocol/go-sdk/mcp"}},
-	{packages: "integrations/nomad/internal/driver", ours: []string{"config", "internal/source", "host", "internal/hostpath", "internal/inforce", "plugins/*", "shared", "internal/proc"}},
+	{packages: "cmd/sbxhost", ours: []string{"cmd/sbxhost/internal/*", "config", "internal/source", "host", "shared", "shared/enginetest", "cmd/internal/inforce", "internal/proc", "internal/wire", "plugins/*"}, others: []string{"golang.org/x/sys"}},
+	{packages: "cmd/sbxhost-mcp", ours: []string{"config", "internal/source", "host", "internal/hostpath", "cmd/internal/inforce", "internal/policy", "shared", "plugins/*"}, others: []string{"github.com/google/jsonschema-go/jsonschema", "github.com/hashicorp/go-hclog", "github.com/modelcontextprotocol/go-sdk/jsonrpc", "github.com/modelcontextprotocol/go-sdk/mcp"}},
+	{packages: "integrations/nomad/internal/driver", ours: []string{"config", "internal/source", "host", "internal/hostpath", "plugins/*", "shared", "internal/proc"}},
 	{packages: "integrations/nomad/nomad-driver-sbxhost", ours: []string{"host", "integrations/nomad/internal/driver"}, others: []string{}},
 	{packages: "test", ours: []string{}},
 	{packages: "docs/examples/sbxhost-engine-*", ours: []string{"shared", "shared/cmdengine", "shared/seccomp"}, others: []string{}},
@@ -348,7 +348,7 @@ func list(t *testing.T, goos string, patterns ...string) []listed {
 
 // told are the packages that look at nothing of their own process's environment, home
 // or current directory: a server for many clients has as many of each. cmd reads them.
-var told = []string{"host", "config", "workspace", "internal/inforce", "internal/scan", "internal/policy", "internal/approvals", "internal/audit", "internal/stubs", "internal/glob", "internal/paths", "internal/hostpath", "internal/view", "internal/facts", "internal/sandbox", "internal/session", "internal/env", "internal/denial", "internal/launch", "internal/stdio"}
+var told = []string{"host", "config", "workspace", "cmd/internal/inforce", "internal/scan", "internal/policy", "internal/approvals", "internal/audit", "internal/stubs", "internal/glob", "internal/paths", "internal/hostpath", "internal/view", "internal/facts", "internal/sandbox", "internal/session", "internal/env", "internal/denial", "internal/launch", "internal/stdio"}
 
 // readsProcess are the functions that may, all the same.
 var readsProcess = map[string]string{
@@ -527,13 +527,13 @@ func TestServersReadNothingOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	own := regexp.MustCompile(`\bos\.(Getenv|LookupEnv|Environ|ExpandEnv|Getwd|UserHomeDir|UserCacheDir|UserConfigDir)\b|\bexec\.LookPath\b`)
 	allowed := map[string]string{
-		"host/host.go":                "Options.fillIn, of what a program leaves to the library",
-		"internal/launch/builtin.go":  "whether this process is an engine",
-		"internal/serve/ask_linux.go": "of a client, for its own command",
-		"internal/inforce/load.go":    "of a program whose user works in a directory, which passes it on",
+		"host/host.go":                 "Options.fillIn, of what a program leaves to the library",
+		"internal/launch/builtin.go":   "whether this process is an engine",
+		"internal/serve/ask_linux.go":  "of a client, for its own command",
+		"cmd/internal/inforce/load.go": "of a program whose user works in a directory, which passes it on",
 	}
 	read := map[string]bool{}
-	for _, dir := range []string{"cmd/sbxhost/internal", "internal/inforce", "config", "host", "workspace", "internal/egress", "internal/approvals", "internal/audit", "internal/policy", "internal/hostpath", "internal/scan", "internal/stubs", "internal/sessiondir", "internal/review", "internal/serve", "internal/launch", "internal/facts", "internal/session", "internal/sandbox", "internal/env", "internal/denial", "internal/stdio", "internal/view"} {
+	for _, dir := range []string{"cmd/sbxhost/internal", "cmd/internal/inforce", "config", "host", "workspace", "internal/egress", "internal/approvals", "internal/audit", "internal/policy", "internal/hostpath", "internal/scan", "internal/stubs", "internal/sessiondir", "internal/review", "internal/serve", "internal/launch", "internal/facts", "internal/session", "internal/sandbox", "internal/env", "internal/denial", "internal/stdio", "internal/view"} {
 		err := filepath.WalkDir("../"+dir, func(p string, d os.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
 				return err

@@ -24,8 +24,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/source"
 	"github.com/sbxhost/sbxhost/plugins/bwrap"
 	"github.com/sbxhost/sbxhost/plugins/native"

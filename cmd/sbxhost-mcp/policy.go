@@ -12,8 +12,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/policy"
 )

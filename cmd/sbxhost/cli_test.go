@@ -12,10 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/engines"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/explain"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

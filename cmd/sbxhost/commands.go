@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/consent"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/doctor"
@@ -21,7 +22,6 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/keep"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/review"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 

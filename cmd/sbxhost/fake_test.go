@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/shared"
 )
 

@@ -108,6 +108,15 @@ func (s *Engines) AutoOptions(lesser bool) (schema shared.OptionSchema) {
 	return schema
 }
 
+// Options returns the options of an engine, or of "auto", as AutoOptions, if that needs no start.
+func (s *Engines) Options(name string, lesser bool) (shared.OptionSchema, bool) {
+	if IsAuto(name) {
+		return s.AutoOptions(lesser), true
+	}
+	info, ok := s.Info(name)
+	return info.Options, ok
+}
+
 // Info returns an engine's description of itself if that needs no start.
 func (s *Engines) Info(name string) (shared.Info, bool) {
 	if injected, ok := s.o.Inject[name]; ok {

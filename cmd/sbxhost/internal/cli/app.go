@@ -5,7 +5,7 @@ package cli
 import (
 	"io"
 
-	"github.com/sbxhost/sbxhost/internal/inforce"
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 )
 
 // App is the common state of every subcommand.

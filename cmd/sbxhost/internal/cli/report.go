@@ -7,9 +7,9 @@ import (
 	"io"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/source"
 	"github.com/sbxhost/sbxhost/shared"
 )

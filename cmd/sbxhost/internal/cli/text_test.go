@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sbxhost/sbxhost/internal/inforce"
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 )
 
 func TestSpans(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/internal/approvals"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 )
 
 // ApprovalJSON is an approval, as -json prints it. Two texts with bytes that are not UTF-8 can look the

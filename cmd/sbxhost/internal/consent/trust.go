@@ -9,11 +9,11 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/prompt"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/config"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/source"
 )
 

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 )
 
 // A relative ~/.cache is none: sessions would refuse it.

@@ -14,11 +14,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/launch"
 	"github.com/sbxhost/sbxhost/internal/session"
 	"github.com/sbxhost/sbxhost/workspace"

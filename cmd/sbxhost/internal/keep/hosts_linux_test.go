@@ -9,13 +9,13 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/audit"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/internal/testing/fields"
 	"github.com/sbxhost/sbxhost/plugins/noop"

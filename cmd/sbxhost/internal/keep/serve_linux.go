@@ -20,10 +20,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/internal/frame"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/serve"
 )
 

@@ -18,11 +18,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/approvals"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/serve"
 	"github.com/sbxhost/sbxhost/internal/session"
 )

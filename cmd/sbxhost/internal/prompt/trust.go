@@ -8,9 +8,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 )
 
 // Trust asks whether to trust a configuration in the workspace.

@@ -12,11 +12,11 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/prompt"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/launch"
 	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/shared"

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 )
 
 // KeepTrust trusts what sbxhost itself has written to a file, if its user has trusted what was there

@@ -28,7 +28,6 @@ import (
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
-	"github.com/sbxhost/sbxhost/internal/inforce"
 	"github.com/sbxhost/sbxhost/internal/source"
 	"github.com/sbxhost/sbxhost/plugins/bwrap"
 	"github.com/sbxhost/sbxhost/plugins/native"
@@ -202,12 +201,11 @@ func load(agent agentConfig) (*config.File, host.Options, error) {
 
 // engineOptions returns the options of the sandbox's config block, which its engine declares.
 func engineOptions(ctx context.Context, file *config.File, options host.Options, sandbox string) (json.RawMessage, error) {
-	c := inforce.Config{File: file, Options: options}
-	err := (&inforce.Caller{Inject: options.Inject}).AddOptions(ctx, &c, sandbox)
-	if invalid, ok := errors.AsType[*inforce.InvalidError](err); ok {
-		err = diagnosed(invalid.Diagnostics)
+	err := file.AddEngineOptions(ctx, &options, sandbox)
+	if invalid, ok := errors.AsType[config.Diagnostics](err); ok {
+		err = diagnosed(invalid)
 	}
-	return c.Options.Sandboxes[sandbox].Config, err
+	return options.Sandboxes[sandbox].Config, err
 }
 
 // diagnosed returns an error with the errors of a file, and their lines.

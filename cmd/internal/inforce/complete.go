@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"time"
 
@@ -81,42 +80,11 @@ const maxTTL = 366 * 24 * time.Hour
 
 // AddOptions adds to a sandbox its engine's options, from the file's config block.
 func (c *Caller) AddOptions(ctx context.Context, s *Config, sandbox string) error {
-	def := s.Options.Sandboxes[sandbox]
-	raw, diags := s.File.EngineOptions(sandbox, shared.OptionSchema{})
-	if diags.HasErrors() || !launch.IsAuto(def.Engine) { // there are options, or one may be missing
-		schema, err := c.schema(ctx, s, sandbox, def.Engine)
-		if err != nil {
-			return err
-		}
-		raw, diags = s.File.EngineOptions(sandbox, schema)
-	}
-	if diags.HasErrors() {
+	err := s.File.AddEngineOptions(ctx, &s.Options, sandbox)
+	if diags, ok := errors.AsType[config.Diagnostics](err); ok {
 		return &InvalidError{s.File, diags}
 	}
-	def.Config = raw
-	s.Options.Sandboxes = maps.Clone(s.Options.Sandboxes)
-	s.Options.Sandboxes[sandbox] = def
-	return nil
-}
-
-// schema returns the options of a sandbox's engine. It starts a foreign engine only if there are
-// options to check.
-func (c *Caller) schema(ctx context.Context, s *Config, sandbox, engine string) (shared.OptionSchema, error) {
-	if known, ok := c.KnownOptions(s.Options, sandbox); ok {
-		return known, nil
-	}
-	if _, diags := s.File.EngineOptions(sandbox, shared.OptionSchema{}); !diags.HasErrors() {
-		return shared.OptionSchema{}, nil // no config block
-	}
-	options := s.Options
-	options.EnginesOnly = true
-	h, err := host.New(ctx, options)
-	if err != nil {
-		return shared.OptionSchema{}, err
-	}
-	defer h.Close()
-	info, err := h.EngineInfo(ctx, engine)
-	return info.Options, err
+	return err
 }
 
 // BuiltinInfo describes an engine in this program that the configuration does not replace.
@@ -128,11 +96,7 @@ func (c *Caller) BuiltinInfo(o host.Options, engine string) (shared.Info, bool) 
 // starting an engine.
 func (c *Caller) KnownOptions(o host.Options, sandbox string) (shared.OptionSchema, bool) {
 	def := o.Sandboxes[sandbox]
-	if launch.IsAuto(def.Engine) {
-		return c.engines(o).AutoOptions(def.Isolation == host.IsolationBestEffort), true
-	}
-	info, ok := c.BuiltinInfo(o, def.Engine)
-	return info.Options, ok
+	return c.engines(o).Options(def.Engine, def.Isolation == host.IsolationBestEffort)
 }
 
 // engines are those of a configuration, for questions and not to start.
