@@ -92,9 +92,10 @@ func TestManyConnections(t *testing.T) {
 		return
 	}
 	const most = 8
-	all := 10_000
+	// Not more: the kernel resets a connection that has waited for a minute outside of the full queue.
+	all := 3_000
 	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || testing.Short() || limit.Cur < 12_000 {
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || testing.Short() || limit.Cur < 4_000 {
 		all = 1_000
 	}
 	w := newWorld(t, bounded(func(b *bounds) { b.connections = most }), "a.example:7000")
