@@ -38,7 +38,8 @@ type sandbox struct {
 	mu     sync.Mutex // orders Add before Wait
 	closed bool
 	alive  sync.WaitGroup // commands that start or run, and the making of a spare
-	spare  *spare
+	spares []*spare       // the oldest first
+	hurry  int            // see maxHurry
 }
 
 func newSandbox(e *engine, spec shared.Spec, credential *syscall.Credential) *sandbox {
@@ -105,7 +106,9 @@ func (s *sandbox) Close(ctx context.Context) error {
 	gone := make(chan struct{})
 	go func() {
 		s.alive.Wait()
-		s.spare.discard()
+		for _, one := range s.spares {
+			one.discard()
+		}
 		s.detach()
 		close(gone)
 	}()
@@ -129,7 +132,7 @@ func (s *sandbox) Start(ctx context.Context, cmd shared.Command, stdio shared.St
 	}
 	go p.supervise(cmd.Timeout, cmd.Grace, s.open.Done(), func() {
 		runtime.Gosched() // the report of the end first
-		s.makeSpare()     // not earlier: it would take processor time from the command
+		s.makeSpares()    // not earlier: it would take processor time from the command
 		p.run.finish()
 		s.alive.Done()
 	})
