@@ -508,7 +508,7 @@ func (l GitLayout) WorkTrees(top string, left *Budget) (w WorkTrees) {
 	}
 	add := func(p string) {
 		linked := p == top
-		_, _, _ = hostpath.Follow(top, strings.TrimPrefix(strings.TrimPrefix(p, top), "/"), func(string) { linked = true })
+		_, _, _ = hostpath.Follow(top, strings.TrimPrefix(strings.TrimPrefix(p, top), "/"), func(string) { linked = true }, nil)
 		if !linked && paths.Inside(top, p) { // git enters none through a symlink, and it may lead back
 			w.Submodules = append(w.Submodules, p)
 		}

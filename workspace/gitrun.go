@@ -172,7 +172,7 @@ func (w *Workspace) older(top, common, file string, since time.Time) bool {
 	}
 	if filepath.IsAbs(file) {
 		where := ""
-		end, _, err := hostpath.Follow("/", file, func(link string) { where += w.writtenIn(link) })
+		end, _, err := hostpath.Follow("/", file, func(link string) { where += w.writtenIn(link) }, nil)
 		return err == nil && where+w.writtenIn(end) == ""
 	}
 	for ; file != "."; file = filepath.Dir(file) {

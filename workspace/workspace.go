@@ -155,7 +155,7 @@ func (w *Workspace) declare(r *RootDir) error {
 	r.Path, err = filepath.EvalSymlinks(p)
 	if r.Field == "temp_alias" && errors.Is(err, fs.ErrNotExist) {
 		// Resolve the existing part now; we will make the rest, in a directory that is ours alone.
-		r.Path, _, err = hostpath.Follow("/", p, func(string) {})
+		r.Path, _, err = hostpath.Follow("/", p, func(string) {}, nil)
 		return err
 	}
 	if err != nil {

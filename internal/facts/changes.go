@@ -173,7 +173,7 @@ func (b *baseline) watch(u unprotected, left *workspace.Budget) {
 func (u *unprotected) looks(left *workspace.Budget) string {
 	if u.Led {
 		way := Follow(u.Path)
-		return fmt.Sprintf("%q%q", way.Links, way.Targets)
+		return fmt.Sprintf("%q%q%q", way.Links, way.Left, way.End)
 	}
 	if holdsPlace(u.Path) { // another command's stub
 		return ""

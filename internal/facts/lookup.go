@@ -72,9 +72,9 @@ func (f *lookup) Follow(p string) view.Way {
 		way = dir
 	} else if dir.Kind == view.Directory {
 		way = follow(dir.End, name)
-		way.Links, way.Targets = slices.Concat(dir.Links, way.Links), slices.Concat(dir.Targets, way.Targets)
+		way.Links, way.Left = slices.Concat(dir.Links, way.Links), slices.Concat(dir.Left, way.Left)
 	} else { // nothing lies beneath a missing path, or a file
-		way = view.Way{End: filepath.Join(dir.End, name), Links: dir.Links, Targets: dir.Targets}
+		way = view.Way{End: filepath.Join(dir.End, name), Links: dir.Links, Left: dir.Left}
 	}
 	f.ways[p] = &way
 	return way
@@ -93,10 +93,7 @@ func Follow(p string) view.Way { return follow("/", p) }
 
 // follow walks along a path from a directory without symlinks.
 func follow(from, p string) (way view.Way) {
-	end, info, err := hostpath.Follow(from, p, func(link string) {
-		target, _ := os.Readlink(link) // if it is gone, the loop looks again
-		way.Links, way.Targets = append(way.Links, link), append(way.Targets, target)
-	})
+	end, info, err := hostpath.Follow(from, p, func(link string) { way.Links = append(way.Links, link) }, func(dir string) { way.Left = append(way.Left, dir) })
 	if way.End, way.Err = end, err; errors.Is(err, fs.ErrPermission) {
 		way.Err = view.ErrUnsearchable
 	}
@@ -241,7 +238,7 @@ func (f *lookup) submodules(own, within []string) map[string]submodule {
 				continue
 			}
 			way := f.Follow(filepath.Join(p, ".git"))
-			look := fmt.Sprintf("%q%q%d", way.Links, way.Targets, way.Kind)
+			look := fmt.Sprintf("%q%q%d", way.Links, way.End, way.Kind)
 			if way.Kind == view.File {
 				look += workspace.Looks(way.End, f.left)
 			}

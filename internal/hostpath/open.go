@@ -38,7 +38,7 @@ func Resolve(base, path string, writable func() []string) (string, error) {
 		path = at + "/" + path // not Join: ".." after a symlink is not lexical
 	}
 	var symlinks []string
-	resolved, _, err := Follow("/", path, func(link string) { symlinks = append(symlinks, link) })
+	resolved, _, err := Follow("/", path, func(link string) { symlinks = append(symlinks, link) }, nil)
 	if err != nil {
 		return "", err
 	}

@@ -102,7 +102,7 @@ func Interpreter(path string) (words []string, err error) {
 // commands cannot write to any part.
 func vouch(path string, written func(path string) (where string)) (resolved string, info fs.FileInfo, err error) {
 	var symlinks []string
-	resolved, info, err = Follow("/", path, func(link string) { symlinks = append(symlinks, link) })
+	resolved, info, err = Follow("/", path, func(link string) { symlinks = append(symlinks, link) }, nil)
 	if err != nil {
 		return "", nil, err
 	}
@@ -162,8 +162,9 @@ func CheckAbove(path string) error {
 
 // Follow returns the target of a path from a directory without symlinks, "/" for absolute paths,
 // and its info: nil if it or a directory above it does not exist. Follow calls via with each
-// symlink on the way: the resolved path of its directory, and its name.
-func Follow(from, p string, via func(link string)) (string, fs.FileInfo, error) {
+// symlink on the way: the resolved path of its directory, and its name. leave is that of
+// [paths.Follow].
+func Follow(from, p string, via func(link string), leave func(dir string)) (string, fs.FileInfo, error) {
 	var last fs.FileInfo
 	end, there, err := paths.Follow(from, p, func(at string, _ bool) (paths.Step, error) {
 		info, err := os.Lstat(at)
@@ -179,7 +180,7 @@ func Follow(from, p string, via func(link string)) (string, fs.FileInfo, error) 
 		via(at)
 		target, err := os.Readlink(at)
 		return paths.Step{Target: target}, err
-	})
+	}, leave)
 	switch {
 	case errors.Is(err, paths.ErrLinks):
 		return "", nil, &fs.PathError{Op: "follow", Path: p, Err: syscall.ELOOP}

@@ -21,10 +21,12 @@ type Step struct {
 
 // Follow walks from the directory at, whose path has no symlink in it, by the names in rest, which
 // may contain "." and "..". look returns the file at a path, whose directory Follow has already
-// walked; more says whether names are left. Follow returns the final path, and whether all of it
-// exists. It keeps the spelling of a missing part.
-func Follow(at, rest string, look func(p string, more bool) (Step, error)) (end string, there bool, err error) {
+// walked; more says whether names are left. Follow calls leave, if not nil, with each directory that a
+// ".." leaves. It returns the final path, and whether all of it exists. It keeps the spelling of a
+// missing part.
+func Follow(at, rest string, look func(p string, more bool) (Step, error), leave func(dir string)) (end string, there bool, err error) {
 	names := strings.Split(rest, "/")
+	there = true
 	for links := 0; len(names) > 0; {
 		name := names[0]
 		names = names[1:]
@@ -32,20 +34,23 @@ func Follow(at, rest string, look func(p string, more bool) (Step, error)) (end 
 		case "", ".":
 			continue
 		case "..":
+			if leave != nil {
+				leave(at)
+			}
 			at = path.Dir(at)
 			continue
 		}
 		next := strings.TrimSuffix(at, "/") + "/" + name
+		if !there {
+			at = next
+			continue
+		}
 		step, err := look(next, slices.ContainsFunc(names, func(n string) bool { return n != "" }))
 		switch {
 		case err != nil:
 			return next, false, err
-		case step.Missing && len(names) == 0:
-			return next, false, nil
-		case step.Missing:
-			return path.Join(next, path.Join(names...)), false, nil
-		case step.Target == "":
-			at = next
+		case step.Missing || step.Target == "":
+			at, there = next, !step.Missing
 			continue
 		}
 		if links++; links > MaxLinks {
@@ -56,5 +61,5 @@ func Follow(at, rest string, look func(p string, more bool) (Step, error)) (end 
 		}
 		names = slices.Concat(strings.Split(step.Target, "/"), names)
 	}
-	return at, true, nil
+	return at, there, nil
 }

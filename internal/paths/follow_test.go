@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -50,7 +51,7 @@ func TestFollow(t *testing.T) {
 		{"/", "loop", "/loop", false, ErrLinks},
 		{"/", "ping/x", "/ping", false, ErrLinks},
 	} {
-		end, there, err := Follow(tt.at, tt.rest, files.look)
+		end, there, err := Follow(tt.at, tt.rest, files.look, nil)
 		if end != tt.end || there != tt.there || err != tt.err {
 			t.Errorf("Follow(%q, %q) = %q, %t, %v", tt.at, tt.rest, end, there, err)
 		}
@@ -60,7 +61,7 @@ func TestFollow(t *testing.T) {
 		for i := range n {
 			chain[fmt.Sprint("/", i+1)] = fmt.Sprint(i)
 		}
-		if end, _, err := Follow("/", fmt.Sprint(n), chain.look); err != want || err == nil && end != "/0" {
+		if end, _, err := Follow("/", fmt.Sprint(n), chain.look, nil); err != want || err == nil && end != "/0" {
 			t.Errorf("%d links: %q, %v", n, end, err)
 		}
 	}
@@ -75,9 +76,23 @@ func TestFollow(t *testing.T) {
 			return Step{Target: "/b"}, nil
 		}
 		return Step{}, nil
-	})
+	}, nil)
 	if err != wrong || end != "/b/f" || last["/a"] || last["/a/l"] || last["/b"] || !last["/b/f"] {
 		t.Errorf("%q, %v, last: %v", end, err, last)
+	}
+}
+
+func TestFollowLeaves(t *testing.T) {
+	t.Parallel()
+	files := tree{"/a": "", "/a/f": "", "/a/d": "", "/up": "a/d/../f", "/half": "a/none/x/../../f"}
+	for p, want := range map[string][]string{
+		"up": {"/a/d"}, "a/../up": {"/a", "/a/d"}, "half": {"/a/none/x", "/a/none"}, "a/d": nil,
+	} {
+		var left []string
+		end, _, err := Follow("/", p, files.look, func(dir string) { left = append(left, dir) })
+		if err != nil || !slices.Equal(left, want) {
+			t.Errorf("Follow(%q) = %q, %v; it leaves %q, not %q", p, end, err, left, want)
+		}
 	}
 }
 
@@ -135,7 +150,7 @@ func agree(t *testing.T, chosen uint64) {
 	}
 	for range 30 {
 		rest := some()
-		end, there, err := Follow(top, rest, onDisk)
+		end, there, err := Follow(top, rest, onDisk, nil)
 		want, wrong := filepath.EvalSymlinks(top + "/" + rest)
 		switch {
 		case wrong == nil:

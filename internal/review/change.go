@@ -579,7 +579,7 @@ func leadsOut(root string, one *Change, look func(string) (Node, error)) string 
 		}
 		n, err := look(strings.TrimPrefix(strings.TrimPrefix(p, root), "/"))
 		return paths.Step{Missing: n.Kind == Absent, Target: n.Target}, err
-	})
+	}, nil)
 	switch {
 	case err == nil && paths.Inside(root, end):
 		return ""

@@ -280,7 +280,7 @@ func (g *gitDirs) follow(full string) string {
 		}
 		n, err := g.after(strings.TrimPrefix(strings.TrimPrefix(p, g.root), "/"))
 		return paths.Step{Missing: err == nil && n.Kind == Absent, Target: n.Target}, nil
-	})
+	}, nil)
 	return end
 }
 

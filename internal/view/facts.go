@@ -33,12 +33,11 @@ type Facts interface {
 type Way struct {
 	End   string   // without symlinks; missing components keep their spelling
 	Links []string // the symlinks on the way, each as its resolved directory and its name
-	// Targets are the texts of Links.
-	Targets []string
-	Kind    Kind   // the kind of End
-	UID     uint32 // the owner
-	Names   uint64 // hard links of a file
-	Err     error  // why it could not be followed: ErrUnsearchable, or another reason
+	Left  []string // the directories that a ".." on the way leaves
+	Kind  Kind     // the kind of End
+	UID   uint32   // the owner
+	Names uint64   // hard links of a file
+	Err   error    // why it could not be followed: ErrUnsearchable, or another reason
 }
 
 // Links are the links in a directory.

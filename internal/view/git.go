@@ -445,7 +445,7 @@ func nameInGit(layout *workspace.GitLayout, top, p string) string {
 // obeyedWritable reports whether commands could write, or lead elsewhere, a path that git obeys.
 func (v *View) obeyedWritable(o *workspace.GitControl) bool {
 	way := v.facts.Follow(o.Path)
-	return v.replaceable(&way) != "" || len(v.dotDotParents(o.Path, &way)) > 0 || way.Err == nil && v.Creatable(way.End)
+	return v.replaceable(&way) != "" || way.Err == nil && v.Creatable(way.End)
 }
 
 // obeyedNames are the names in a git directory that git obeys.

@@ -47,24 +47,16 @@ func (v *View) withLinksIn(list []protection) []protection {
 // A located protection also has its target.
 type located struct {
 	protection
-	way Way
-	// links are the symlinks on the way, and the directories that a ".." leaves, if commands can
-	// write them.
-	links []string
+	way   Way
+	links []string // those of the way that commands can replace: see loose
 	// viaLinks are the links whose directory nothing else protects: see holder.
 	viaLinks []string
 }
 
 // locate finds the target of a protection.
 func (v *View) locate(m protection) located {
-	p := located{protection: m, way: v.facts.Follow(m.path)}
-	for _, link := range p.way.Links {
-		if v.writer(path.Dir(link)) != nil && !slices.Contains(p.links, link) {
-			p.links = append(p.links, link)
-		}
-	}
-	p.links = append(p.links, v.dotDotParents(m.path, &p.way)...)
-	return p
+	way := v.facts.Follow(m.path)
+	return located{protection: m, way: way, links: v.loose(&way)}
 }
 
 // isLeft reports whether one of links is a directory that a ".." leaves.

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -229,41 +230,15 @@ func (v *View) beneath(dir string) bool {
 	return dir != "/" && v.shown(path.Dir(dir))
 }
 
-// replaceable is the first symlink of a way that commands can replace, or "".
-func (v *View) replaceable(way *Way) (link string) {
-	for _, link := range slices.Concat(way.Links, v.dotDotParents("", way)) {
-		if v.writer(path.Dir(link)) != nil {
-			return link
-		}
-	}
-	return ""
-}
+// replaceable is the first of loose, or "".
+func (v *View) replaceable(way *Way) string { return cmp.Or(v.loose(way)...) }
 
-// dotDotParents are the directories that a ".." leaves, in the spelling of a path and of the links
-// on it, and that commands can replace: with a symlink in place of "sub", "sub/../file" is another
-// file.
-func (v *View) dotDotParents(spelled string, way *Way) (list []string) {
-	all := []string{spelled}
-	for i, link := range way.Links {
-		target := way.Targets[i]
-		if !path.IsAbs(target) {
-			target = path.Dir(link) + "/" + target
-		}
-		all = append(all, target)
-	}
-	for _, s := range all {
-		if !strings.Contains(s, "/..") {
-			continue
-		}
-		names := strings.Split(s, "/")
-		for i, name := range names {
-			if name != ".." {
-				continue
-			}
-			way := v.facts.Follow(strings.Join(names[:i], "/") + "/")
-			if dir := way.End; way.Err == nil && len(v.bySource[dir]) == 0 && v.writer(dir) != nil && !slices.Contains(list, dir) {
-				list = append(list, dir)
-			}
+// loose are the symlinks of a way, and the directories that a ".." leaves, that commands can replace:
+// with a symlink in place of "sub", "sub/../file" is another file.
+func (v *View) loose(way *Way) (list []string) {
+	for _, p := range slices.Concat(way.Links, way.Left) {
+		if v.writer(path.Dir(p)) != nil && len(v.bySource[p]) == 0 && !slices.Contains(list, p) {
+			list = append(list, p)
 		}
 	}
 	return list

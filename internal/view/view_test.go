@@ -54,13 +54,13 @@ func (m *machine) Follow(p string) Way {
 		what, there := m.at[at]
 		target, link := strings.CutPrefix(what, "-> ")
 		if link {
-			way.Links, way.Targets = append(way.Links, at), append(way.Targets, target)
+			way.Links = append(way.Links, at)
 		}
 		if !link {
 			target = ""
 		}
 		return paths.Step{Missing: !there, Target: target}, nil
-	})
+	}, func(dir string) { way.Left = append(way.Left, dir) })
 	way.End, way.Err, way.UID = end, err, 1000
 	if err != nil {
 		way.End = ""

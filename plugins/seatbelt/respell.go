@@ -78,7 +78,7 @@ func leadsTo(p string) (target string, ok bool) {
 			step.Target, err = os.Readlink(next)
 		}
 		return step, err
-	})
+	}, nil)
 	if err != nil {
 		return p, false
 	}

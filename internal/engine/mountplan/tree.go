@@ -122,7 +122,7 @@ func resolve(t tree, p string) (string, entry) {
 	end, there, err := paths.Follow("/", p, func(next string, _ bool) (paths.Step, error) {
 		e, err := t.lstat(next)
 		return paths.Step{Missing: e.kind == absent, Target: e.target}, err
-	})
+	}, nil)
 	if err != nil || !there {
 		return end, entry{}
 	}

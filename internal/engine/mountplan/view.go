@@ -147,7 +147,7 @@ func (v *view) locate(p string, trust bool) (place, error) {
 			return paths.Step{Missing: l.dest != next && v.ways[next] <= l.order}, nil
 		}
 		return paths.Step{}, nil
-	})
+	}, nil)
 	if err != nil {
 		return place{}, err
 	}

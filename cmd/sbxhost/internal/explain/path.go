@@ -86,7 +86,7 @@ func (out *pathJSON) follow(spec *shared.Spec) (err error) {
 		target, err := os.Readlink(at) // fails if it is none
 		out.Replaceable = out.Replaceable || err == nil && view.WritableInside(spec, next)
 		return paths.Step{Target: target}, nil
-	})
+	}, nil)
 	if err != nil {
 		err = fmt.Errorf("%s %w", cli.Quote(out.Path), err)
 	}
