@@ -13,15 +13,8 @@ import (
 
 // writableDir returns the directory above p that commands can write to, or "".
 func (h *Host) writableDir(p string) string {
-	_, dir := h.commandsWrite([]string{p})
-	return dir
-}
-
-// commandsWrite returns the first of some host paths that is in a directory that commands can write
-// to, and that directory. p is "" if there is none.
-func (h *Host) commandsWrite(list []string) (p, dir string) {
 	w := h.writable()
-	return w.First(list)
+	return w.Around(p)
 }
 
 // writable is where commands can write. With EnginesOnly there is no workspace, but its engines are

@@ -31,10 +31,7 @@ func LookupOwner(ws *workspace.Workspace, c *Caller) *Owner {
 	account, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 	if err != nil {
 		// Without any account, as in containers, there is neither a home nor a name.
-		o.lookElsewhere(func(p string) string {
-			_, dir := (&Writable{Roots: OnlyWritable(ws)}).First([]string{p})
-			return dir
-		})
+		o.lookElsewhere((&Writable{Roots: OnlyWritable(ws)}).Around)
 		return o
 	}
 	o.Name, o.Home = account.Username, account.HomeDir

@@ -72,7 +72,7 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 		}
 		in.UsablePath = func(dir string) bool {
 			way := Follow(dir)
-			return way.Err == nil && m.written(filepath.Clean(dir)) == "" && m.written(way.End) == "" && !view.Creatable(spec, way.End)
+			return way.Err == nil && m.Written(filepath.Clean(dir)) == "" && m.Written(way.End) == "" && !view.Creatable(spec, way.End)
 		}
 	} else {
 		look := newLookup(ctx, m, nil) // the directories of PATH have many parents in common

@@ -373,7 +373,7 @@ func machineAt(t *testing.T, root string, env map[string]string, environ ...stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{Caller: caller, Workspace: ws, Owner: LookupOwner(ws, &caller), Env: env, Logger: hclog.NewNullLogger()})
+	return New(Config{Caller: caller, Workspace: ws, Owner: LookupOwner(ws, &caller), Env: env, Written: func(string) string { return "" }, Logger: hclog.NewNullLogger()})
 }
 
 // settingsAt is the text of the settings for commands at a workspace.

@@ -67,10 +67,9 @@ type Config struct {
 	// HostPaths is what the host itself obeys, runs or stores: see HostPaths.All.
 	HostPaths []view.HostPath
 
-	// CommandsWrite returns the first of some paths that is in a writable directory, and that
-	// directory; "" if none is.
-	CommandsWrite func(list []string) (p, dir string)
-	Logger        hclog.Logger
+	// Written returns the writable directory that contains a path, in words; "" if none does.
+	Written func(p string) (where string)
+	Logger  hclog.Logger
 }
 
 // Machine is what commands of one Host find on this machine.
@@ -147,7 +146,7 @@ func (m *Machine) Close() {
 
 // OnlyCaller is a machine that knows only the caller.
 func OnlyCaller(c Caller) *Machine {
-	return &Machine{Config: Config{Caller: c, Workspace: &workspace.Workspace{}}}
+	return &Machine{Config: Config{Caller: c, Workspace: &workspace.Workspace{}, Written: func(string) string { return "" }}}
 }
 
 // Outer are the repositories around a root that nobody named.
@@ -172,16 +171,7 @@ func (m *Machine) uid() uint32 {
 // Search finds programs that run outside of sandboxes.
 func (m *Machine) Search() *hostpath.Programs {
 	path, _ := m.Caller.LookupEnv("PATH")
-	return &hostpath.Programs{Path: path, Written: m.written}
-}
-
-// written returns the writable directory that contains p, as words; "" if none does.
-func (m *Machine) written(p string) (where string) {
-	if m.CommandsWrite == nil {
-		return "" // there are none
-	}
-	_, where = m.CommandsWrite([]string{p})
-	return where
+	return &hostpath.Programs{Path: path, Written: m.Written}
 }
 
 // OuterRoots are the top levels of the repositories around a root that was discovered.

@@ -46,7 +46,7 @@ func (m *Machine) excludes(out *Resolved) string {
 		return ""
 	}
 	for _, at := range append(way.Links, filepath.Clean(p), way.End) {
-		if e, _ := shared.Cover(out.Spec.Table, at); m.written(at) != "" || out.WritableAt(at) || e != nil && e.Access == shared.Hidden && strings.HasPrefix(e.Why, "deny_paths") {
+		if e, _ := shared.Cover(out.Spec.Table, at); m.Written(at) != "" || out.WritableAt(at) || e != nil && e.Access == shared.Hidden && strings.HasPrefix(e.Why, "deny_paths") {
 			return ""
 		}
 	}

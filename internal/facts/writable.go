@@ -23,37 +23,31 @@ type Writable struct {
 	Reviews  []string            // directories of reviews
 }
 
-// First returns the first of some paths that is in a writable directory, and that directory; "" if
-// none is.
-func (w *Writable) First(list []string) (p, dir string) {
-	var table []mount
-	for _, p := range list {
-		if i := slices.IndexFunc(w.Roots, inRoot(p)); i >= 0 {
-			return p, "the workspace (" + hostpath.Quote(w.Roots[i].Path) + ")"
-		}
-		for _, kind := range [...]struct {
-			what string
-			dirs []string
-		}{
-			{"a repository around the workspace", w.Outer}, {"what is bound writable", w.Binds}, {"the files of sessions", w.Sessions}, {"the files of reviews", w.Reviews},
-		} {
-			if i := slices.IndexFunc(kind.dirs, func(dir string) bool { return paths.Inside(dir, p) }); i >= 0 {
-				return p, kind.what + " (" + hostpath.Quote(kind.dirs[i]) + ")"
-			}
-		}
-		if paths.InsideAny(systemPrograms, p) {
-			continue
-		}
-		if table == nil {
-			table, _ = mounts() // none on a system without /proc
-		}
-		for _, dir := range w.dirs() {
-			if at := alsoAt(table, mountsIn(table, dir), p); at != nil {
-				return p, "a mount of what commands write (" + hostpath.Quote(at[0]) + ")"
-			}
+// Around returns the writable directory that contains a path, in words; "" if none does.
+func (w *Writable) Around(p string) string {
+	if i := slices.IndexFunc(w.Roots, inRoot(p)); i >= 0 {
+		return "the workspace (" + hostpath.Quote(w.Roots[i].Path) + ")"
+	}
+	for _, kind := range [...]struct {
+		what string
+		dirs []string
+	}{
+		{"a repository around the workspace", w.Outer}, {"what is bound writable", w.Binds}, {"the files of sessions", w.Sessions}, {"the files of reviews", w.Reviews},
+	} {
+		if i := slices.IndexFunc(kind.dirs, func(dir string) bool { return paths.Inside(dir, p) }); i >= 0 {
+			return kind.what + " (" + hostpath.Quote(kind.dirs[i]) + ")"
 		}
 	}
-	return "", ""
+	if paths.InsideAny(systemPrograms, p) {
+		return ""
+	}
+	table, _ := mounts() // none on a system without /proc
+	for _, dir := range w.dirs() {
+		if at := alsoAt(table, mountsIn(table, dir), p); at != nil {
+			return "a mount of what commands write (" + hostpath.Quote(at[0]) + ")"
+		}
+	}
+	return ""
 }
 
 // systemPrograms are directories whose other mounts nobody looks for: a command that can write to such a
