@@ -5,6 +5,7 @@ package facts
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -195,8 +196,9 @@ type scanners struct {
 	known map[string]*scan.Scanner
 }
 
-// scanner returns the Scanner for those rules. key stands for the rest of q.
-func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query) *scan.Scanner {
+// scanner returns the Scanner for those rules and directories. key stands for the rest of q.
+func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query, dirs []string) *scan.Scanner {
+	key += "\x00\x00" + strings.Join(dirs, "\x00") + "\x00"
 	list := make([]*glob.Pattern, len(rules))
 	for i, rule := range rules {
 		list[i] = rule.Pattern
@@ -209,10 +211,10 @@ func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query) *scan.Sc
 		if s.known == nil || len(s.known) >= maxScanners {
 			s.known = map[string]*scan.Scanner{}
 		}
-		s.known[key] = scan.New(q)
+		s.known[key] = scan.New(q, dirs...)
 	}
 	return s.known[key]
 }
 
 // maxScanners bounds them: symlinks in patterns can lead elsewhere for every command.
-const maxScanners = 64
+const maxScanners = 256

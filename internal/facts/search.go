@@ -38,7 +38,7 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 	}
 	more := socketsIn(addOns, sockets) // besides those in trees
 	if m.HideSensitive || !listed {
-		inAddOns, err := m.scanners.scanner(nil, "add-ons", q).Scan(addOns...)
+		inAddOns, err := m.scanners.scanner(nil, "add-ons", q, addOns).Scan()
 		if err != nil {
 			return nil, searchError(err)
 		}
@@ -46,24 +46,25 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 	}
 	q.Repositories, q.MatchName = true, view.MayAct
 	if !listed || m.HideSensitive || len(found.Deny) > 0 {
-		err = out.searchTrees(m.scanners.scanner(found.Deny, "trees", q), trees, found)
+		err = out.searchTrees(m.scanners.scanner(found.Deny, "trees", q, trees), trees, found)
 	} else {
-		near, tops := m.scanners.scanner(nil, "near", q), paths.Outermost(out.Tops())
-		out.searchAgain = func() (*scan.Result, error) { return near.ScanTo(out.ReportDepth(tops), tops...) } // the reported part
+		tops := paths.Outermost(out.Tops())
+		near := m.scanners.scanner(nil, "near", q, tops)
+		out.searchAgain = func() (*scan.Result, error) { return near.ScanTo(out.ReportDepth(tops)) } // the reported part
 		if found.Trees, err = out.searchAgain(); err != nil {
 			return nil, searchError(err)
 		}
 		if own, all := out.NestedRepositories(found.Trees); all {
 			found.Trees = found.Trees.With(slices.Concat(own, socketsIn(trees, sockets)))
 		} else {
-			err = out.searchTrees(m.scanners.scanner(nil, "trees", q), trees, found)
+			err = out.searchTrees(m.scanners.scanner(nil, "trees", q, trees), trees, found)
 		}
 	}
 	if err != nil {
 		return nil, searchError(err)
 	}
 	if elsewhere := view.PatternRoots(found.Deny, trees); len(elsewhere) > 0 {
-		inElsewhere, err := m.scanners.scanner(found.Deny, "elsewhere", scan.Query{}).Scan(elsewhere...)
+		inElsewhere, err := m.scanners.scanner(found.Deny, "elsewhere", scan.Query{}, elsewhere).Scan()
 		if err != nil {
 			return nil, searchError(err)
 		}
@@ -83,7 +84,7 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 		}
 	}
 	if len(rules) > 0 {
-		if found.Protected, err = m.scanners.scanner(rules, "protect", scan.Query{}).Scan(trees...); err != nil {
+		if found.Protected, err = m.scanners.scanner(rules, "protect", scan.Query{}, trees).Scan(); err != nil {
 			return nil, searchError(err)
 		}
 	}
@@ -92,8 +93,8 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 
 // searchTrees searches some trees now, and their reported part again after the command.
 func (out *Resolved) searchTrees(s *scan.Scanner, trees []string, found *view.Found) (err error) {
-	out.searchAgain = func() (*scan.Result, error) { return s.ScanTo(out.ReportDepth(trees), trees...) }
-	found.Trees, err = s.Scan(trees...)
+	out.searchAgain = func() (*scan.Result, error) { return s.ScanTo(out.ReportDepth(trees)) }
+	found.Trees, err = s.Scan()
 	return err
 }
 

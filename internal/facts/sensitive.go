@@ -17,7 +17,7 @@ func (m *Machine) SensitiveFiles() (list []string) {
 		roots = append(roots, root.Path)
 	}
 	const most, depth = 10, 4
-	found, err := m.scanners.scanner(nil, "sensitive", scan.Query{Name: view.Sensitive}).ScanTo(depth, paths.Outermost(roots)...)
+	found, err := m.scanners.scanner(nil, "sensitive", scan.Query{Name: view.Sensitive}, paths.Outermost(roots)).ScanTo(depth)
 	if err != nil {
 		return nil
 	}

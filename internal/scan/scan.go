@@ -45,70 +45,52 @@ type Query struct {
 // A Scanner scans the same trees repeatedly for one Query. It is safe for concurrent use.
 type Scanner struct {
 	query Query
+	roots []string
 	limit int64
 	now   func() time.Time
 
-	mu    sync.Mutex
-	lead  time.Duration // see clockLead; after a change of it, all older state is forgotten
-	trees map[string]*tree
-}
-
-// A tree is the remembered state of one root.
-type tree struct {
 	mu   sync.Mutex
-	root *node
+	lead time.Duration // see clockLead; after a change of it, all older state is forgotten
+	root *node         // has the remembered state of the roots
 }
 
-func New(q Query) *Scanner {
+// New makes a Scanner that searches the directories in roots. They must be absolute, resolved, and not
+// nested in one another. A root that is missing or is not a directory contains nothing.
+func New(q Query, roots ...string) *Scanner {
 	if q.Set == nil {
 		q.Set = glob.NewSet()
 	}
-	return &Scanner{query: q, limit: maxEntries, now: time.Now, lead: clockLead(), trees: map[string]*tree{}}
+	return &Scanner{query: q, roots: roots, limit: maxEntries, now: time.Now, lead: clockLead()}
 }
 
-// Scan searches the directories in roots. They must be absolute, resolved, and not nested in one
-// another. A root that is missing or is not a directory contains nothing.
-func (s *Scanner) Scan(roots ...string) (*Result, error) { return s.ScanTo(0, roots...) }
+// Scan searches the trees.
+func (s *Scanner) Scan() (*Result, error) { return s.ScanTo(0) }
 
 // ScanTo is Scan to a limited depth below each root. It does not look at deeper directories: it
 // reports them as an earlier Scan found them, or not at all. Zero means MaxDepth, and then it
 // reports the directories that are too deep.
-func (s *Scanner) ScanTo(depth int, roots ...string) (*Result, error) {
-	key := strings.Join(roots, "\x00")
-	t := s.tree(key)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.root == nil {
-		t.root = &node{}
-		for _, root := range roots {
+func (s *Scanner) ScanTo(depth int) (*Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if lead := clockLead(); lead-s.lead >= stepped || s.lead-lead >= stepped {
+		s.lead, s.root = lead, nil
+	}
+	if s.root == nil {
+		s.root = &node{}
+		for _, root := range s.roots {
 			n := &node{name: root}
 			n.state, n.hide = stateAt(s.query.Set, root)
-			t.root.dirs = append(t.root.dirs, n)
+			s.root.dirs = append(s.root.dirs, n)
 		}
 	}
 	w := &walk{query: &s.query, depth: depth, limit: s.limit, now: s.now, tokens: make(chan struct{}, runtime.GOMAXPROCS(0))}
-	for _, n := range t.root.dirs {
+	for _, n := range s.root.dirs {
 		w.refresh(n, n.name, 0)
 	}
 	if err := w.failed.Load(); err != nil {
 		return nil, *err
 	}
-	return w.collect(t.root, roots), nil
-}
-
-// tree returns the remembered state of some roots.
-func (s *Scanner) tree(key string) *tree {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if lead := clockLead(); lead-s.lead >= stepped || s.lead-lead >= stepped {
-		s.lead, s.trees = lead, map[string]*tree{}
-	}
-	t := s.trees[key]
-	if t == nil {
-		t = &tree{}
-		s.trees[key] = t
-	}
-	return t
+	return w.collect(s.root, s.roots), nil
 }
 
 // stateAt returns the patterns' state in a directory, and 1 + the index of the pattern that matches

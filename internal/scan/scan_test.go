@@ -81,14 +81,14 @@ func show(dir string, r *Result) []string {
 	return lines
 }
 
-func expect(t *testing.T, s *Scanner, dir string, roots []string, want ...string) {
+func expect(t *testing.T, s *Scanner, dir string, want ...string) {
 	t.Helper()
-	expectTo(t, s, 0, dir, roots, want...)
+	expectTo(t, s, 0, dir, want...)
 }
 
-func expectTo(t *testing.T, s *Scanner, depth int, dir string, roots []string, want ...string) {
+func expectTo(t *testing.T, s *Scanner, depth int, dir string, want ...string) {
 	t.Helper()
-	r, err := s.ScanTo(depth, roots...)
+	r, err := s.ScanTo(depth)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,17 +103,17 @@ func TestScan(t *testing.T) {
 	dir := newTree(t)
 	put(t, dir, "a/.env", "a/b/.env", "a/env", "a/secrets/key", "a/secrets/deep/.env", "build", "c/build/x", ".env -> a/env",
 		"links/secrets -> ../other", "other/x.key", "other/y.txt", "loop -> .", "plain -> a", "gone -> nowhere")
-	s := New(Query{Set: patterns(t, "/**/.env", dir+"/a/secrets/", dir+"/**/build/", dir+"/*/secrets/*.key")})
-	expect(t, s, dir, []string{dir}, "matched a/.env", "matched a/b/.env", "matched a/secrets", "matched .env", "matched c/build", "leads links/secrets", "leads loop")
+	q := Query{Set: patterns(t, "/**/.env", dir+"/a/secrets/", dir+"/**/build/", dir+"/*/secrets/*.key")}
+	expect(t, New(q, dir), dir, "matched a/.env", "matched a/b/.env", "matched a/secrets", "matched .env", "matched c/build", "leads links/secrets", "leads loop")
 
 	t.Run("a link out of the trees", func(t *testing.T) {
-		expect(t, s, dir, []string{dir + "/links"}, []string{}...)
+		expect(t, New(q, dir+"/links"), dir)
 	})
 	t.Run("roots that match", func(t *testing.T) {
-		expect(t, s, dir, []string{dir + "/a/secrets/deep", dir + "/c/build"}, "matched a/secrets/deep", "matched c/build")
+		expect(t, New(q, dir+"/a/secrets/deep", dir+"/c/build"), dir, "matched a/secrets/deep", "matched c/build")
 	})
 	t.Run("what is no directory", func(t *testing.T) {
-		expect(t, s, dir, []string{dir + "/absent", dir + "/build", dir + "/a/b/.env"}, "matched a/b/.env")
+		expect(t, New(q, dir+"/absent", dir+"/build", dir+"/a/b/.env"), dir, "matched a/b/.env")
 	})
 }
 
@@ -129,8 +129,8 @@ func TestScanFindsHardLinks(t *testing.T) {
 	if err := os.Link(dir+"/ws/.env", dir+"/ws/a/.env"); err != nil {
 		t.Fatal(err)
 	}
-	s := New(Query{Set: patterns(t, "/**/.env", "/**/.env.*", dir+"/ws/secrets")})
-	expect(t, s, dir, []string{dir + "/ws", dir + "/bind"},
+	s := New(Query{Set: patterns(t, "/**/.env", "/**/.env.*", dir+"/ws/secrets")}, dir+"/ws", dir+"/bind")
+	expect(t, s, dir,
 		"matched ws/.env", "matched ws/a/.env", "matched ws/.env.local", "matched ws/secrets", "hard link ws/a/copy", "hard link bind/key2", "linked ws/.env.local")
 }
 
@@ -141,9 +141,9 @@ func TestScanFindsNames(t *testing.T) {
 	if err := os.Link(dir+"/.env", dir+"/b/copy"); err != nil {
 		t.Fatal(err)
 	}
-	s := New(Query{Set: patterns(t, "/**/hidden"), Name: func(name string) bool { return name == ".env" }})
-	expect(t, s, dir, []string{dir}, "named .env", "named a/.env", "hard link b/copy", "matched hidden")
-	expect(t, s, dir, []string{dir + "/.env", dir + "/b"}, "named .env", "hard link b/copy")
+	q := Query{Set: patterns(t, "/**/hidden"), Name: func(name string) bool { return name == ".env" }}
+	expect(t, New(q, dir), dir, "named .env", "named a/.env", "hard link b/copy", "matched hidden")
+	expect(t, New(q, dir+"/.env", dir+"/b"), dir, "named .env", "hard link b/copy")
 }
 
 func TestScanFindsSocketsAndRepositories(t *testing.T) {
@@ -164,9 +164,9 @@ func TestScanFindsSocketsAndRepositories(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	s := New(Query{Sockets: true, Repositories: true, Set: patterns(t, "/**/hidden")})
-	expect(t, s, dir, []string{dir}, "socket a/sock", "repository x/repo", "repository y/wt", "of a worktree x/repo/.git/worktrees/y", "bare z/bare", "matched hidden")
-	if r, err := New(Query{}).Scan(dir); err != nil || len(r.Found) != 0 {
+	s := New(Query{Sockets: true, Repositories: true, Set: patterns(t, "/**/hidden")}, dir)
+	expect(t, s, dir, "socket a/sock", "repository x/repo", "repository y/wt", "of a worktree x/repo/.git/worktrees/y", "bare z/bare", "matched hidden")
+	if r, err := New(Query{}, dir).Scan(); err != nil || len(r.Found) != 0 {
 		t.Errorf("an empty query finds %v, %v", r, err)
 	}
 }
@@ -181,12 +181,12 @@ func TestScanReportsWhatItCannotSearch(t *testing.T) {
 	if err := os.Chmod(dir+"/closed", 0); err != nil {
 		t.Fatal(err)
 	}
-	s := New(Query{Set: patterns(t, "/**/.env")})
-	expect(t, s, dir, []string{dir}, "unsearched closed")
+	s := New(Query{Set: patterns(t, "/**/.env")}, dir)
+	expect(t, s, dir, "unsearched closed")
 	if err := os.Chmod(dir+"/closed", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, s, dir, []string{dir}, "matched closed/.env")
+	expect(t, s, dir, "matched closed/.env")
 }
 
 // nest makes n directories of a name in one another.
@@ -213,21 +213,21 @@ func TestScanToADepth(t *testing.T) {
 	dir := newTree(t)
 	bare := func(at string) []string { return []string{at + "/HEAD", at + "/objects/", at + "/refs/"} }
 	put(t, dir, slices.Concat([]string{".git/", "a/.git/", "a/b/.git/"}, bare("bare"), bare("a/bare"))...)
-	s := New(Query{Repositories: true, MatchName: func(name string) bool { return name == "x" }})
+	s := New(Query{Repositories: true, MatchName: func(name string) bool { return name == "x" }}, dir)
 	want := []string{"repository ", "repository a", "bare bare"}
-	expectTo(t, s, 2, dir, []string{dir}, want...)
-	expectTo(t, s, 2, dir, []string{dir}, want...) // as remembered
+	expectTo(t, s, 2, dir, want...)
+	expectTo(t, s, 2, dir, want...) // as remembered
 	put(t, dir, "x", "a/x", "a/b/x", "new/.git/", "a/new/.git/")
-	expectTo(t, s, 2, dir, []string{dir}, append(want, "asked x", "asked a/x", "repository new")...)
+	expectTo(t, s, 2, dir, append(want, "asked x", "asked a/x", "repository new")...)
 	if err := os.RemoveAll(dir + "/bare"); err != nil {
 		t.Fatal(err)
 	}
-	expectTo(t, s, 2, dir, []string{dir}, "repository ", "repository a", "asked x", "asked a/x", "repository new")
+	expectTo(t, s, 2, dir, "repository ", "repository a", "asked x", "asked a/x", "repository new")
 	all := []string{"repository ", "repository a", "repository new", "repository a/b", "repository a/new", "bare a/bare", "asked x", "asked a/x", "asked a/b/x"}
-	expect(t, s, dir, []string{dir}, all...)
+	expect(t, s, dir, all...)
 	put(t, dir, "y/x", "a/b/c/x")
-	expectTo(t, s, 2, dir, []string{dir}, append(all, "asked y/x")...)
-	expect(t, s, dir, []string{dir}, append(all, "asked y/x", "asked a/b/c/x")...)
+	expectTo(t, s, 2, dir, append(all, "asked y/x")...)
+	expect(t, s, dir, append(all, "asked y/x", "asked a/b/c/x")...)
 }
 
 // What lies too deep, or has too long a path, is where the search ends, and not
@@ -264,9 +264,9 @@ func TestScanEndsAtADepth(t *testing.T) {
 			if tt.everywhere != "" {
 				want = append(want, tt.everywhere)
 			}
-			s := New(Query{Set: patterns(t, "/**/.env")})
-			expect(t, s, dir, []string{dir}, want...)
-			expect(t, s, dir, []string{dir}, want...) // as remembered
+			s := New(Query{Set: patterns(t, "/**/.env")}, dir)
+			expect(t, s, dir, want...)
+			expect(t, s, dir, want...) // as remembered
 		})
 	}
 }
@@ -296,7 +296,7 @@ func TestScanOfManyNames(t *testing.T) {
 	// On a machine of any speed: it was twenty times as long, and is shorter, but for a pause.
 	for try := 0; ; try++ {
 		start = time.Now()
-		r, err := New(Query{Name: func(name string) bool { return strings.HasPrefix(name, ".env") }}).Scan(dir)
+		r, err := New(Query{Name: func(name string) bool { return strings.HasPrefix(name, ".env") }}, dir).Scan()
 		took := time.Since(start)
 		if err != nil || len(r.Found) != n+4 {
 			t.Fatalf("%d, %v", len(r.Found), err)
@@ -314,14 +314,14 @@ func TestScanHasABound(t *testing.T) {
 	t.Parallel()
 	dir := newTree(t)
 	put(t, dir, "a/b", "a/c", "d")
-	s := New(Query{})
+	s := New(Query{}, dir)
 	s.limit = 3
-	if _, err := s.Scan(dir); !errors.Is(err, ErrTooLarge) {
+	if _, err := s.Scan(); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%v", err)
 	}
 	s.limit = 4
 	for range 2 {
-		if _, err := s.Scan(dir); err != nil {
+		if _, err := s.Scan(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -360,24 +360,24 @@ func TestScanAgain(t *testing.T) {
 			put(t, base, "tree/", "clock/")
 			random := rand.New(rand.NewPCG(seed, 0))
 			q := Query{Set: patterns(t, "/**/.env", "/**/secret/", dir+"/a/*/*"), Sockets: true, Repositories: true}
-			s := New(q)
+			s := New(q, dir)
 			// To this one, all has been left alone for long.
 			s.now = func() time.Time { return time.Now().Add(time.Hour) }
 			for step := range 120 {
 				tick(t, clock)
 				mutate(random, dir)
-				got, err := s.Scan(dir)
+				got, err := s.Scan()
 				if err != nil {
 					t.Fatal(err)
 				}
-				fresh, err := New(q).Scan(dir)
+				fresh, err := New(q, dir).Scan()
 				if err != nil {
 					t.Fatal(err)
 				}
 				if g, f := show(dir, got), show(dir, fresh); !slices.Equal(g, f) {
 					t.Fatalf("step %d: got\n  %s\nand by a first look\n  %s", step, strings.Join(g, "\n  "), strings.Join(f, "\n  "))
 				}
-				again, err := s.Scan(dir)
+				again, err := s.Scan()
 				if err != nil || !slices.Equal(show(dir, again), show(dir, got)) {
 					t.Fatalf("step %d: the same tree, looked at again: %v", step, err)
 				}
@@ -434,7 +434,7 @@ func TestScanAgainstTryingEveryPath(t *testing.T) {
 		}
 		return nil
 	})
-	r, err := New(Query{Set: set}).Scan(dir)
+	r, err := New(Query{Set: set}, dir).Scan()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -462,16 +462,16 @@ func BenchmarkScan(b *testing.B) {
 	q := Query{Set: patterns(b, "/**/.env", "/**/.env.*"), Sockets: true, Repositories: true}
 	b.Run("first", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := New(q).Scan(dir); err != nil {
+			if _, err := New(q, dir).Scan(); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("again", func(b *testing.B) {
-		s := New(q)
+		s := New(q, dir)
 		s.now = func() time.Time { return time.Now().Add(time.Hour) }
 		for b.Loop() {
-			if _, err := s.Scan(dir); err != nil {
+			if _, err := s.Scan(); err != nil {
 				b.Fatal(err)
 			}
 		}

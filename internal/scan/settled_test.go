@@ -36,7 +36,7 @@ func TestTicks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Query{Name: func(name string) bool { return name == "x" }})
+	s := New(Query{Name: func(name string) bool { return name == "x" }}, dir)
 	for i := range 2000 {
 		var want int
 		if i%2 == 0 {
@@ -47,7 +47,7 @@ func TestTicks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := s.Scan(dir)
+		result, err := s.Scan()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,12 +61,12 @@ func TestTicks(t *testing.T) {
 func TestClockSet(t *testing.T) {
 	t.Parallel()
 	dir := newTree(t)
-	s := New(Query{})
-	seen := func() *tree {
-		if _, err := s.Scan(dir); err != nil {
+	s := New(Query{}, dir)
+	seen := func() *node {
+		if _, err := s.Scan(); err != nil {
 			t.Fatal(err)
 		}
-		return s.trees[dir]
+		return s.root
 	}
 	before := seen()
 	if seen() != before {
