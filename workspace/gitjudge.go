@@ -49,7 +49,7 @@ func BesideGitDir(top string) string {
 	if passedOver(join(top, ".git")) || !MayBeBare(top) {
 		return ""
 	}
-	return fmt.Sprintf("git: %q has a .git, and is a bare repository itself: git uses that when it ignores .git", top)
+	return fmt.Sprintf("git: the directory %q has a .git, and is a bare repository itself: git uses that when it ignores .git", top)
 }
 
 // passedOver reports whether .git is missing, or an empty directory, as a stub is.

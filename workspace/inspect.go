@@ -22,24 +22,27 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// GitActions has, for each git directory, what git acts on in that repository outside of a sandbox.
-// It has the state of each file, for a later comparison.
-type GitActions map[string]Acts
-
-// Acts is what git acts on in one repository.
-type Acts struct {
-	Path string // of its work tree, or of the git directory of a submodule without one
-	// On has the state of each thing, by its description, which begins with one of these.
-	On map[string]string
-}
+// Acts has the state of each thing that git acts on in a repository outside of a sandbox, for a later
+// comparison. Its key is a description, which begins with one of these.
+type Acts map[string]string
 
 const (
 	actsOnHook    = "hook "
 	actsOnSetting = "setting " // or an include, with its value; of a file that commands may not read, only the file
 	actsOnFile    = "file "    // or directory, which a setting names
-	actsOnState   = "state "   // of a Pending
+	actsOnState   = "state "   // what git would continue or use: see AddPending
+	actsOnIndex   = "index "   // behind the state, the directory of the configuration by which git reads it
 	actsUnclear   = "unclear " // with the reason
 )
+
+// GitActions has, for each git directory, what git acts on in that repository.
+type GitActions map[string]ActsAt
+
+// ActsAt are the Acts of one repository.
+type ActsAt struct {
+	Path string // of its work tree, or of the git directory of a submodule without one
+	On   Acts
+}
 
 // MaxGitActions bounds the repositories: each costs some milliseconds.
 const MaxGitActions = 256
@@ -52,7 +55,7 @@ func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (Git
 	found := GitActions{}
 	add := func(path string, l GitLayout) {
 		if _, ok := found[l.GitDir]; !ok && len(found) < MaxGitActions {
-			found[l.GitDir] = w.gitActions(ctx, path, l, as, left)
+			found[l.GitDir] = ActsAt{path, w.gitActions(ctx, path, l, as, left)}
 		}
 	}
 	var submodules []string
@@ -61,9 +64,9 @@ func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (Git
 		case err != nil && isGone(dir): // a command has removed it
 		case err != nil && len(found) < MaxGitActions:
 			unclear := actsUnclear + err.Error()
-			on := map[string]string{unclear: ""}
+			on := Acts{unclear: ""}
 			for _, l := range PointedLayouts(dir) {
-				acts := w.gitActions(ctx, dir, l, as, left).On
+				acts := w.gitActions(ctx, dir, l, as, left)
 				for _, what := range slices.Sorted(maps.Keys(acts)) {
 					name := what
 					if !readable(l.GitDir) || !readable(l.CommonDir) {
@@ -72,7 +75,7 @@ func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (Git
 					on[name] = digest(on[name] + what + acts[what])
 				}
 			}
-			found[dir] = Acts{dir, on}
+			found[dir] = ActsAt{dir, on}
 		case l.GitDir != "":
 			add(dir, l)
 			submodules = append(submodules, l.Writable...)
@@ -92,10 +95,10 @@ func isGone(p string) bool {
 }
 
 func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as *User, left *Budget) Acts {
-	found := Acts{path, map[string]string{}}
+	found := Acts{}
 	look := func(what, p string) {
 		if s := stampWithin(p, 0); s.regular() || s.directory() {
-			found.On[what] = Looks(p, left)
+			found[what] = Looks(p, left)
 		}
 	}
 	for _, name := range [...]string{"info/attributes", "remotes", "branches"} { // they choose among settings, or are some
@@ -113,9 +116,9 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 		files := a.controls.Files
 		if a.controls.Failed != nil { // a command may have led to that before it changes something else
 			unclear := actsUnclear + a.controls.Failed.Error()
-			found.On[unclear] = ""
+			found[unclear] = ""
 			for _, file := range l.configurations() {
-				found.On[unclear] += Looks(file, left)
+				found[unclear] += Looks(file, left)
 			}
 			if hooks := (GitControl{join(l.CommonDir, "hooks"), controlHooks, false}); !slices.Contains(files, hooks) {
 				files = append(slices.Clip(files), hooks)
@@ -131,7 +134,7 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 				name = s.file // commands may not be able to read it
 			}
 			what := actsOnSetting + name
-			found.On[what] = digest(found.On[what] + s.key + "\x00" + s.value)
+			found[what] = digest(found[what] + s.key + "\x00" + s.value)
 		}
 		for _, c := range files {
 			s, own := stampWithin(c.Path, 0), c.Path == join(l.CommonDir, "hooks")
@@ -141,7 +144,7 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 				names, _ := hookNames(c.Path) // Failed says why not
 				for _, name := range names {
 					if s := stampWithin(join(c.Path, name), 0); s.regular() && s.target().Mode&0o111 != 0 {
-						found.On[actsOnHook+name] = Looks(join(c.Path, name), left)
+						found[actsOnHook+name] = Looks(join(c.Path, name), left)
 					}
 				}
 			case own: // names in it may come from files that commands cannot read
@@ -164,107 +167,100 @@ type Change struct {
 func (a GitActions) Since(before GitActions, unclear bool) map[string]Change {
 	since := map[string]Change{}
 	for dir, now := range a {
-		old, change := before[dir].On, Change{}
-		for _, what := range slices.Sorted(maps.Keys(now.On)) {
-			reason, isReason := strings.CutPrefix(what, actsUnclear)
-			was, known := old[what]
-			switch {
-			case known && was == now.On[what] && !(unclear && isReason):
-			case isReason:
-				change.Unclear = append(change.Unclear, reason)
-			case old != nil || !strings.HasPrefix(what, actsOnFile): // the user's settings, or its own, name those
-				change.ActsOn = append(change.ActsOn, what)
-			}
-		}
-		if len(change.ActsOn)+len(change.Unclear) > 0 {
+		if change := now.On.Since(before[dir].On, unclear, nil); len(change.ActsOn)+len(change.Unclear) > 0 {
 			since[now.Path] = change
 		}
 	}
 	return since
 }
 
+// Since returns the changes. Before may be nil, for a repository that did not exist. Of changed indexes,
+// it returns why they are dangerous, and takes what it reads from left. Reasons that begin with a path, as
+// those of an invalid .git do, come first.
+func (a Acts) Since(before Acts, unclear bool, left *Budget) (change Change) {
+	for _, what := range slices.Sorted(maps.Keys(a)) {
+		reason, isReason := strings.CutPrefix(what, actsUnclear)
+		path, isIndex := strings.CutPrefix(what, actsOnIndex)
+		now := a[what]
+		switch was, known := before[what]; {
+		case known && was == now && !(unclear && isReason):
+		case isReason:
+			change.Unclear = append(change.Unclear, reason)
+		case isIndex:
+			_, common, _ := strings.Cut(now, "\x00")
+			i, err := readIndex(path, common, &left.texts)
+			if err != nil {
+				change.Unclear = append(change.Unclear, fmt.Sprintf("git: %v", err))
+			} else if i.Misplaced != "" {
+				change.Unclear = append(change.Unclear, fmt.Sprintf("git: %.300q names %.300q, and git would write that file outside of the work tree or into a git directory", path, i.Misplaced))
+			}
+		case before != nil || !strings.HasPrefix(what, actsOnFile): // the user's settings, or its own, name those
+			change.ActsOn = append(change.ActsOn, what)
+		}
+	}
+	return change
+}
+
+// Unclear adds reasons why git may act on more.
+func (a Acts) Unclear(reasons ...string) {
+	for _, reason := range reasons {
+		a[actsUnclear+reason] = ""
+	}
+}
+
 // Alternates is the file of a git directory that names directories with further objects.
 const Alternates = "objects/info/alternates"
 
-// Pending is what git would continue or use in repositories, by path: operations in progress, whose
-// lists of next steps can name commands, Alternates, replaced objects, what lazygit runs, and
-// indexes, which name files.
-type Pending map[string]Operation
-
-// Operation is the state of one path in a Pending.
-type Operation struct {
-	Look   string // of an index, with the configuration by which git reads it
-	Common string // of an index: the directory of that configuration
-}
-
-// Add adds to p what is in progress in a repository, and in those of its worktrees and submodules
-// that commands can write too. It takes what it reads from left.
-func (p Pending) Add(l GitLayout, left *Budget) {
+// AddPending adds what git would continue or use in a repository, and in those of its worktrees and
+// submodules that commands can write too: operations in progress, whose lists of next steps can name
+// commands, Alternates, replaced objects, what lazygit runs, and indexes, which name files. It takes
+// what it reads from left.
+func (a Acts) AddPending(l GitLayout, left *Budget) {
 	if l.GitDir == "" {
 		return
 	}
 	for _, dir := range l.modules() {
-		p.Add(GitLayout{GitDir: dir, CommonDir: dir}, left)
+		a.AddPending(GitLayout{GitDir: dir, CommonDir: dir}, left)
 	}
 	dirs, err := l.writableGitDirs()
 	if err != nil {
-		p[join(l.CommonDir, "worktrees")] = Operation{Look: "too many"} // its contents are unknown
+		a[actsOnState+join(l.CommonDir, "worktrees")] = "too many" // its contents are unknown
 	}
 	config := Looks(join(l.CommonDir, "config"), left)
 	for _, name := range [...]string{Alternates, "refs/replace", "shallow", "info/grafts", "lazygit.yml"} {
-		p.add(join(l.CommonDir, name), left)
+		a.addState(join(l.CommonDir, name), left)
 	}
 	packed := join(l.CommonDir, "packed-refs")
 	f, err := openLarge(packed, &left.texts)
 	if err != nil || gitindex.MayReplace(f) {
-		p.add(packed, left) // git may read another object in the place of one
+		a.addState(packed, left) // git may read another object in the place of one
 	}
 	if err == nil {
 		f.Close()
 	}
 	for _, dir := range dirs {
 		for _, name := range gitindex.Unfinished {
-			p.add(join(dir, name), left)
+			a.addState(join(dir, name), left)
 		}
 		for _, path := range sharedIndexes(dir) {
-			p.add(path, left)
+			a.addState(path, left)
 		}
 		if look := Looks(join(dir, "index"), left); look != "" {
-			p[join(dir, "index")] = Operation{look + config, l.CommonDir}
+			a[actsOnIndex+join(dir, "index")] = look + config + "\x00" + l.CommonDir
 		}
 	}
 }
 
-// add adds a path, but no directory without entries: git replace -d leaves refs/replace.
-func (p Pending) add(path string, left *Budget) {
+// addState adds a path, but no directory without entries: git replace -d leaves refs/replace.
+func (a Acts) addState(path string, left *Budget) {
 	if s := stampWithin(path, 0); s.directory() && !s.symlink() {
 		if entries, err := readDir(path, unix.O_NOFOLLOW, 1); err == nil && len(entries) == 0 {
 			return
 		}
 	}
-	if look := Looks(path, left); look != "" && p[path].Look == "" {
-		p[path] = Operation{Look: look}
+	if look := Looks(path, left); look != "" && a[actsOnState+path] == "" {
+		a[actsOnState+path] = look
 	}
-}
-
-// Since returns what is in progress now, and was not, or not in this state, before, and why such an
-// index is dangerous. It takes what it reads from left.
-func (p Pending) Since(before Pending, left *Budget) (change Change) {
-	for _, path := range slices.Sorted(maps.Keys(p)) {
-		switch now := p[path]; {
-		case now == before[path]:
-		case now.Common == "":
-			change.ActsOn = append(change.ActsOn, actsOnState+path)
-		default:
-			i, err := readIndex(path, now.Common, &left.texts)
-			if err != nil {
-				change.Unclear = append(change.Unclear, fmt.Sprintf("git: %v", err))
-			} else if i.Misplaced != "" {
-				change.Unclear = append(change.Unclear, fmt.Sprintf("git: %.300q names %.300q, and git would write that file outside of the work tree or into a git directory", path, i.Misplaced))
-			}
-		}
-	}
-	return change
 }
 
 // A Budget is how many bytes one look at the machine may still read: a command makes large sparse

@@ -157,13 +157,13 @@ func TestPending(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := func() Pending {
-		p := Pending{}
-		p.Add(l, NewBudget())
+	look := func() Acts {
+		p := Acts{}
+		p.AddPending(l, NewBudget())
 		return p
 	}
-	since := func(now, before Pending) []string {
-		change := now.Since(before, NewBudget())
+	since := func(now, before Acts) []string {
+		change := now.Since(before, false, NewBudget())
 		if len(change.Unclear) > 0 {
 			t.Errorf("%q", change.Unclear)
 		}
@@ -207,8 +207,8 @@ func TestPending(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Pending{}
-	if p.Add(wt, NewBudget()); len(since(p, Pending{})) != 1 {
+	p := Acts{}
+	if p.AddPending(wt, NewBudget()); len(since(p, Acts{})) != 1 {
 		t.Errorf("in a worktree: %v", p)
 	}
 	git(t, root, "replace", "HEAD", "HEAD~1")
@@ -311,16 +311,16 @@ func TestLinksInSubmodules(t *testing.T) {
 func TestIndexesTogether(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t)
-	now := Pending{}
+	now := Acts{}
 	for i := range 6 {
 		path := fmt.Sprintf("%s/index.%d", dir, i)
 		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, maxIndex)); err != nil {
 			t.Fatal(err)
 		}
-		now[path] = Operation{Look: "new", Common: dir}
+		now[actsOnIndex+path] = "new\x00" + dir
 	}
 	left := NewBudget()
-	change := now.Since(nil, left)
+	change := now.Since(nil, false, left)
 	unread := slices.DeleteFunc(slices.Clone(change.Unclear), func(s string) bool { return !strings.Contains(s, "all indexes together") })
 	if len(change.ActsOn) != 0 || len(change.Unclear) != 6 || len(unread) != 2 {
 		t.Errorf("%q", change)
@@ -329,8 +329,8 @@ func TestIndexesTogether(t *testing.T) {
 	if err := errors.Join(os.WriteFile(packed, nil, 0o600), os.Truncate(packed, maxIndex)); err != nil {
 		t.Fatal(err)
 	}
-	now.Add(GitLayout{GitDir: dir, CommonDir: dir}, left)
-	if now[packed].Look == "" {
+	now.AddPending(GitLayout{GitDir: dir, CommonDir: dir}, left)
+	if now[actsOnState+packed] == "" {
 		t.Error("packed refs are read, though nothing is left")
 	}
 }

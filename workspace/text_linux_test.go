@@ -190,9 +190,9 @@ func TestHeld(t *testing.T) {
 	if dir := os.Getenv(heldDir); dir != "" {
 		left, layout := NewBudget(), GitLayout{Kind: gitPlain, GitDir: dir, CommonDir: dir}
 		layout.WorkTrees(dir, left)
-		now := Pending{}
-		now.Add(layout, left)
-		now.Since(nil, left)
+		now := Acts{}
+		now.AddPending(layout, left)
+		now.Since(nil, false, left)
 		if left.indexes > maxIndexes-maxIndex || left.texts > maxIndexes-2*maxIndex {
 			t.Errorf("%+v is left", left)
 		}

@@ -24,28 +24,28 @@ import (
 
 // repository is the state of one repository.
 type repository struct {
-	Taken   string            // which one git uses there
-	Pending workspace.Pending // the operations in progress
-	// Odd are other reasons why git may act there on something else: links, and an invalid git
-	// directory, instead of which git uses another one. Partly is one, if not all submodules are known.
-	Odd, Partly []string
+	Taken string // which one git uses there
+	// Acts are what git would continue or use, and reasons why git may act there on something else:
+	// links, an invalid git directory, instead of which git uses another one, and unknown submodules.
+	Acts workspace.Acts
 }
 
 // at returns the state of the repository in a directory.
 func (f *lookup) at(out *Resolved, top string) repository {
 	l, err := f.layout(top)
 	used := []workspace.GitLayout{l}
-	r := repository{Taken: fmt.Sprintf("%s %q %q", l.Kind, l.GitDir, l.CommonDir), Pending: workspace.Pending{}}
+	r := repository{fmt.Sprintf("%s %q %q", l.Kind, l.GitDir, l.CommonDir), workspace.Acts{}}
 	if err != nil {
-		r.Taken, r.Odd, used = "one that is not understood", []string{err.Error()}, workspace.PointedLayouts(top)
+		r.Taken, used = "one that is not understood", workspace.PointedLayouts(top)
+		r.Acts.Unclear(err.Error())
 	} else if l.Kind == "" {
-		r.Odd = append(r.Odd, fmt.Sprintf("git: most of the repository %q is elsewhere, or gone", top))
+		r.Acts.Unclear(fmt.Sprintf("git: most of the repository %q is elsewhere, or gone", top))
 	}
 	if said := workspace.BesideGitDir(top); said != "" {
-		r.Odd = append(r.Odd, said)
+		r.Acts.Unclear(said)
 	}
 	if w, looked := f.workTrees[top]; looked && !w.All {
-		r.Partly = []string{fmt.Sprintf("git: not all submodules of %q are known", top)}
+		r.Acts.Unclear(fmt.Sprintf("git: not all submodules of %q are known", top))
 	}
 	for _, l := range used {
 		if err != nil && !out.Readable(l.CommonDir) { // a command can point to any directory: name nothing there
@@ -54,8 +54,8 @@ func (f *lookup) at(out *Resolved, top string) repository {
 		if err != nil && !out.Readable(l.GitDir) {
 			continue
 		}
-		r.Pending.Add(l, f.left)
-		r.Odd = append(r.Odd, once(f.gitLinks, l.CommonDir, l.Links)...)
+		r.Acts.AddPending(l, f.left)
+		r.Acts.Unclear(once(f.gitLinks, l.CommonDir, l.Links)...)
 	}
 	return r
 }
@@ -383,12 +383,10 @@ func (made *Changes) unclear(dir, why string) {
 // and are others now. changed has, by repository, what git acts on now and did not before. more are
 // the repositories for which there is no space left.
 func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, list []string, changed map[string]workspace.Change) (reports []RepositoryReport, more []string) {
-	before := repository{Pending: workspace.Pending{}} // of all: a worktree's is in the main repository too
+	before := workspace.Acts{} // of all: a worktree's is in the main repository too
 	for _, r := range out.baseline.Repositories {
-		maps.Copy(before.Pending, r.Pending)
-		before.Odd = append(append(before.Odd, r.Odd...), r.Partly...)
+		maps.Copy(before, r.Acts)
 	}
-	wasOdd := oneOf(before.Odd)
 	slices.SortStableFunc(list, func(a, b string) int { // first those in which git acts though nobody goes there
 		return strings.Compare(now.Submodules[b].From, now.Submodules[a].From)
 	})
@@ -410,12 +408,11 @@ func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, 
 			if !ok {
 				is = look.at(out, p)
 			}
-			change = is.Pending.Since(before.Pending, look.left)
-			change.Unclear = slices.DeleteFunc(slices.Concat(is.Odd, change.Unclear, is.Partly), wasOdd)
+			change = is.Acts.Since(before, false, look.left)
 			if existing && report.Existing && was.Taken != is.Taken {
 				change.Unclear = append(change.Unclear, fmt.Sprintf("git: git now uses another repository there: %s, and before %s", is.Taken, was.Taken))
 			}
-			maps.Copy(before.Pending, is.Pending)
+			maps.Copy(before, is.Acts)
 		}
 		acting, acts := changed[p]
 		switch {

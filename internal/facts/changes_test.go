@@ -76,7 +76,7 @@ func TestManyOddRepositories(t *testing.T) {
 	var list []string
 	for i := range many {
 		p := fmt.Sprintf("/none/such/project/r%06d", i)
-		list, odd[p] = append(list, p), repository{Odd: []string{p + " is not understood"}}
+		list, odd[p] = append(list, p), repository{Acts: workspace.Acts{"unclear " + p + " is not understood": ""}}
 	}
 	m := OnlyCaller(Caller{})
 	out := &Resolved{View: new(view.View), baseline: baseline{Repositories: odd}}
