@@ -161,28 +161,7 @@ func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
 	if !v.writesIn("/") {
 		return nil, nil
 	}
-	add := func(p, what string) {
-		way := v.facts.Follow(p)
-		linked := way.Kind == File && way.Names > 1
-		if way.Kind == Directory {
-			links := v.facts.LinksIn(way.End)
-			linked = links.Hard || !links.All
-		}
-		if way.Err != nil || !linked || slices.ContainsFunc(rules, func(r Rule) bool { return r.Literal == way.End }) {
-			return
-		}
-		pattern, parseErr := glob.Parse(Quote(way.End))
-		if parseErr != nil {
-			err = invalidf("protect_paths", "remove its other names", "%q: %v", way.End, parseErr)
-		}
-		rules = append(rules, Rule{Text: what, Pattern: pattern, Literal: way.End})
-	}
-	isDir := func(p string) bool { return v.facts.Follow(p).Kind == Directory }
-	for _, m := range v.hostProtections() {
-		if !isDir(m.path) {
-			add(m.path, m.why)
-		}
-	}
+	list := v.hostProtections()
 	for _, dir := range v.repositories(trees) {
 		if v.gitWritable {
 			break
@@ -190,18 +169,28 @@ func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
 		r := v.facts.Repository(dir)
 		for _, p := range r.Layout.Protected {
 			// Git itself reports hooks with other names, and modules have their own protections.
-			if name := path.Base(p); !isDir(p) || name == "remotes" || name == "branches" {
-				add(p, "git "+name)
-			}
+			name := path.Base(p)
+			list = append(list, protection{path: p, why: "git " + name, leads: name == "remotes" || name == "branches"})
 		}
 		for _, o := range r.Files {
-			if !isDir(o.Path) {
-				add(o.Path, "git "+o.Description)
-			}
+			list = append(list, protection{path: o.Path, why: "git " + o.Description})
 		}
 	}
-	for _, p := range v.withLinksIn(v.defaultProtections(trees)) {
-		add(p.path, p.why)
+	for _, p := range append(list, v.withLinksIn(v.defaultProtections(trees))...) {
+		way := v.facts.Follow(p.path)
+		linked := way.Kind == File && way.Names > 1
+		if way.Kind == Directory && p.leads {
+			links := v.facts.LinksIn(way.End)
+			linked = links.Hard || !links.All
+		}
+		if way.Err != nil || !linked || slices.ContainsFunc(rules, func(r Rule) bool { return r.Literal == way.End }) {
+			continue
+		}
+		pattern, parseErr := glob.Parse(Quote(way.End))
+		if parseErr != nil {
+			err = invalidf("protect_paths", "remove its other names", "%q: %v", way.End, parseErr)
+		}
+		rules = append(rules, Rule{Text: p.why, Pattern: pattern, Literal: way.End})
 	}
 	return rules, err
 }
