@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -71,18 +72,31 @@ func (v *View) isConfiguration(e *shared.Entry) bool {
 		path.Base(e.Source) == "config" && v.FixedContents[e.Source] == nil && v.facts.Follow(e.Source).Kind == File
 }
 
+// onHost returns a function that finds the entry for a path of the host: at the deepest directory above
+// it that has one, the strictest.
+func onHost(table []shared.Entry) (find func(p string) *shared.Entry, at map[string]*shared.Entry) {
+	hostPath := HostPaths(table)
+	at = map[string]*shared.Entry{}
+	for i := range table {
+		e := &table[i]
+		if p := hostPath(e); p != "" && (at[p] == nil || e.Access == shared.Hidden || e.Access == shared.ReadOnly && at[p].Access != shared.Hidden) {
+			at[p] = e
+		}
+	}
+	return func(p string) *shared.Entry {
+		for dir := range paths.Up(p) {
+			if e := at[dir]; e != nil {
+				return e
+			}
+		}
+		return nil
+	}, at
+}
+
 // HiddenFrom returns a function that reports whether commands cannot see a path of the host,
 // whether it exists or not: an entry or a pattern of deny hides it, or no entry shows it.
 func HiddenFrom(table []shared.Entry, deny []string) func(p string) bool {
-	hostPath := HostPaths(table)
-	seen := map[string]bool{}
-	for i := range table {
-		e := &table[i]
-		if at := hostPath(e); at != "" {
-			had, again := seen[at]
-			seen[at] = e.Access.Shows() && (had || !again)
-		}
-	}
+	find, _ := onHost(table)
 	var patterns []*glob.Pattern
 	for _, text := range deny {
 		p, err := glob.Parse(text)
@@ -93,15 +107,8 @@ func HiddenFrom(table []shared.Entry, deny []string) func(p string) bool {
 	}
 	set := glob.NewSet(patterns...)
 	return func(p string) bool {
-		if set.Covers(strings.TrimPrefix(p, "/")) {
-			return true
-		}
-		for at := range paths.Up(p) {
-			if shows, ok := seen[at]; ok {
-				return !shows
-			}
-		}
-		return true
+		e := find(p)
+		return e == nil || e.Access == shared.Hidden || set.Covers(strings.TrimPrefix(p, "/"))
 	}
 }
 
@@ -109,40 +116,23 @@ func HiddenFrom(table []shared.Entry, deny []string) func(p string) bool {
 // path, or lead it elsewhere. above says, for a directory above such paths, what lies beneath it.
 // Both may return "".
 func (v *View) Unwritable(table []shared.Entry) (denied, above func(p string) string) {
-	hostPath := HostPaths(table)
-	why := map[string]string{}
-	for i := range table {
-		e := &table[i]
-		switch at := hostPath(e); {
-		case at == "":
-		case e.Access == shared.Hidden || e.Access == shared.ReadOnly:
-			why[at] = e.Why
-		case why[at] == "":
-			why[at] = "" // writable inside something protected
+	why := func(e *shared.Entry) string {
+		if e != nil && (e.Access == shared.Hidden || e.Access == shared.ReadOnly) {
+			return e.Why
 		}
+		return ""
 	}
+	find, at := onHost(table)
 	exactly, beneath := map[string]string{}, map[string]string{}
 	for _, l := range v.Loose {
 		for _, link := range l.Links {
 			exactly[link] = l.Why
 		}
 	}
-	for at, reason := range why {
-		for dir := range paths.Up(path.Dir(at)) {
-			if reason != "" {
-				beneath[dir] = reason
-			}
+	for p, e := range at {
+		for dir := range paths.Up(path.Dir(p)) {
+			beneath[dir] = cmp.Or(why(e), beneath[dir])
 		}
 	}
-	return func(p string) string {
-		if reason := exactly[p]; reason != "" {
-			return reason
-		}
-		for at := range paths.Up(p) {
-			if reason, ok := why[at]; ok {
-				return reason
-			}
-		}
-		return ""
-	}, func(p string) string { return beneath[p] }
+	return func(p string) string { return cmp.Or(exactly[p], why(find(p))) }, func(p string) string { return beneath[p] }
 }
