@@ -16,6 +16,15 @@ import (
 // A file is a regular file under all its names.
 type file struct{ dev, inode uint64 }
 
+// lstat returns the file at a path and the number of its names: 0 if it is gone.
+func lstat(path string) (id file, names uint64) {
+	var st unix.Stat_t
+	if unix.Lstat(path, &st) != nil {
+		return id, 0
+	}
+	return file{uint64(st.Dev), st.Ino}, uint64(st.Nlink)
+}
+
 // hidden is one name of a hidden file.
 type hidden struct {
 	path    string
@@ -24,7 +33,7 @@ type hidden struct {
 
 // collect makes a Result from the remembered directories.
 func (w *walk) collect(root *node, roots []string) *Result {
-	c := &collection{walk: w, roots: roots, files: map[file]hidden{}, out: &Result{}}
+	c := &collection{walk: w, roots: roots, files: map[file]hidden{}, single: map[string]file{}, out: &Result{}}
 	for _, n := range root.dirs {
 		c.root(n)
 		c.gather(n, n.name)
@@ -37,7 +46,11 @@ func (w *walk) collect(root *node, roots []string) *Result {
 		for _, n := range root.dirs {
 			c.links(n, n.name)
 		}
-		c.singles()
+		for path, id := range c.single {
+			if h, ok := c.files[id]; ok {
+				c.linkTo(h, path)
+			}
+		}
 		c.checkInodes()
 	}
 	c.out.order()
@@ -50,7 +63,7 @@ type collection struct {
 	files  map[file]hidden // the hidden files
 	direct []string        // names of files that match a pattern
 	known  map[string]bool // direct, as a set; nil before links
-	single []string        // roots that are files and match no pattern
+	single map[string]file // roots that are files and match no pattern
 	out    *Result
 }
 
@@ -78,7 +91,7 @@ func (c *collection) root(n *node) {
 	case f.Pattern >= 0 || f.Reason == NonDirNameMatch:
 		c.add(f, uint64(st.Dev))
 	case f.inode != 0:
-		c.single = append(c.single, n.name)
+		c.single[n.name] = file{uint64(st.Dev), st.Ino}
 	}
 }
 
@@ -132,8 +145,8 @@ func (c *collection) leads(path string, state glob.State) bool {
 // linked reports whether hidden files may have more names: one does, or is in a hidden directory.
 func (c *collection) linked() bool {
 	return len(c.files) > len(c.direct) || slices.ContainsFunc(c.direct, func(path string) bool {
-		var st unix.Stat_t
-		return unix.Lstat(path, &st) == nil && st.Nlink > 1
+		_, names := lstat(path)
+		return names > 1
 	})
 }
 
@@ -162,54 +175,38 @@ func (c *collection) name(dir string, dev uint64) {
 	for _, e := range entries {
 		at := join(dir, e.name)
 		if h, ok := c.files[file{dev, e.inode}]; ok && e.kind == unix.DT_REG && h.path != at && !c.known[at] {
-			c.out.Found = append(c.out.Found, Found{Path: at, Reason: HardLink, Pattern: h.pattern, LinkedName: h.path})
+			c.linkTo(h, at)
 		}
 	}
 }
 
-// singles reports roots that are names of hidden files.
-func (c *collection) singles() {
-	for _, path := range c.single {
-		var st unix.Stat_t
-		if unix.Lstat(path, &st) != nil {
-			continue
-		}
-		if h, ok := c.files[file{uint64(st.Dev), st.Ino}]; ok {
-			c.out.Found = append(c.out.Found, Found{Path: path, Reason: HardLink, Pattern: h.pattern, LinkedName: h.path})
-		}
-	}
+// linkTo reports another name of a hidden file.
+func (c *collection) linkTo(h hidden, at string) {
+	c.out.Found = append(c.out.Found, Found{Path: at, Reason: HardLink, Pattern: h.pattern, LinkedName: h.path})
 }
 
 // checkInodes checks whether directories give the inode numbers of their files, and finds the files
 // that have more names than the scan found.
 func (c *collection) checkInodes() {
-	names, links := map[file]uint64{}, map[file]uint64{}
-	look := func(path string) (file, bool) {
-		var st unix.Stat_t
-		if unix.Lstat(path, &st) != nil {
-			return file{}, false
-		}
-		id := file{uint64(st.Dev), st.Ino}
-		names[id]++
-		links[id] = uint64(st.Nlink)
-		return id, true
-	}
+	found := map[file]uint64{} // names
 	for _, f := range c.out.Found {
 		if f.Reason == HardLink {
-			look(f.Path)
+			id, _ := lstat(f.Path)
+			found[id]++
 		}
 	}
-	ids := make([]file, len(c.direct))
+	ids, names := make([]file, len(c.direct)), make([]uint64, len(c.direct))
 	for i, path := range c.direct {
-		ids[i], _ = look(path)
+		ids[i], names[i] = lstat(path)
+		found[ids[i]]++
 	}
 	for i, path := range c.direct {
 		_, known := c.files[ids[i]]
 		switch {
-		case links[ids[i]] < 2:
+		case names[i] < 2:
 		case !known:
 			c.out.Blind = append(c.out.Blind, path)
-		case names[ids[i]] < links[ids[i]]:
+		case found[ids[i]] < names[i]:
 			c.out.Linked = append(c.out.Linked, path)
 		}
 	}
