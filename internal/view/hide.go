@@ -245,14 +245,8 @@ func (v *View) coverFor(p string) string {
 func (v *View) hideSessions() {
 	const why = protected + "sessions"
 	for _, base := range v.in.Session.Bases {
-		for _, e := range slices.Clone(v.entries) {
-			if !e.Access.Shows() || !paths.Inside(e.Source, base) {
-				continue
-			}
-			at := paths.Move(base, e.Source, e.Path)
-			if _, host := v.cover(at); host == base {
-				v.hideAround(at, why, shared.MissingRefuse)
-			}
+		for _, at := range v.places(base) {
+			v.hideAround(at, why, shared.MissingRefuse)
 		}
 		if v.inHostView(base) {
 			v.hideAround(v.coverFor(base), why, shared.MissingRefuse)
