@@ -323,13 +323,12 @@ func (w *Workspace) findGit() (git *hostpath.Program, tried []string) {
 
 // writtenIn describes where commands can have written p, or is empty.
 func (w *Workspace) writtenIn(p string) (where string) {
-	switch r := innermost(w.roots, p); {
-	case paths.Inside(w.project.Path, p), r != nil && r.Writable:
+	if slices.ContainsFunc(w.roots, func(r RootDir) bool { return r.Writable && paths.Inside(r.Path, p) }) {
 		return "the workspace"
-	case w.written != nil:
-		return w.written(p)
+	} else if w.written == nil {
+		return ""
 	}
-	return ""
+	return w.written(p)
 }
 
 func (w *Workspace) lookup(k string) (string, bool) {

@@ -30,7 +30,7 @@ func (w *Workspace) ResolveDir(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if innermost(w.roots, resolved) == nil {
+	if !slices.ContainsFunc(w.roots, func(r RootDir) bool { return paths.Inside(r.Path, resolved) }) {
 		return "", fmt.Errorf("%q is %w. Add it to workspace.readable or workspace.writable", resolved, ErrOutside)
 	}
 	fi, err := os.Lstat(resolved)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
-	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 // rootPatience bounds how long New waits for one root. A dead network mount blocks stat for good; a
@@ -58,17 +57,6 @@ type Workspace struct {
 	lookupEnv func(string) (string, bool)
 	written   func(string) string
 	answers   gitAnswers
-}
-
-// innermost returns the root that contains p, or nil. Of nested roots the deepest decides, like nested
-// mounts.
-func innermost(roots []RootDir, p string) (best *RootDir) {
-	for i, r := range roots {
-		if paths.Inside(r.Path, p) && (best == nil || len(r.Path) > len(best.Path)) {
-			best = &roots[i]
-		}
-	}
-	return best
 }
 
 // New resolves and checks the roots. An error names the field, as in "readable[1]: ...".
