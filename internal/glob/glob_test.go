@@ -104,7 +104,7 @@ func TestBaseAndLiteral(t *testing.T) {
 	if _, err := p.Rebase(strings.Repeat("/x", maxNames)); !errors.Is(err, ErrPattern) {
 		t.Error(err)
 	}
-	for _, name := range []string{"plain", `a*?[]{}\b`, "[x]"} {
+	for _, name := range []string{"plain", `a*?[]{}\b`, "[x]", "x*/!b/[c]"} {
 		p, err := Parse(Quote(name))
 		if err != nil {
 			t.Fatal(err)

@@ -210,7 +210,7 @@ func (p *Pattern) Rebase(base string) (*Pattern, error) {
 	return q, q.check()
 }
 
-// Quote returns the pattern that matches exactly name.
+// Quote returns the pattern that matches exactly name, or path.
 func Quote(name string) string {
 	if !strings.ContainsAny(name, `*?[{}\!`) {
 		return name

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/internal/glob"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/scan"
@@ -175,7 +176,7 @@ func (v *View) hideState() error {
 		if way.Err != nil || way.End == "/" || o.File && way.Kind != Absent && way.Kind != File {
 			continue // appending to a log that is not a file fails later
 		}
-		v.Deny = append(v.Deny, Quote(way.End))
+		v.Deny = append(v.Deny, glob.Quote(way.End))
 		switch there := way.Kind != Absent; {
 		case !o.File && v.writer(way.End) != nil:
 			v.hideAt(way.End, why, &Hold{})

@@ -186,7 +186,7 @@ func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
 		if way.Err != nil || !linked || slices.ContainsFunc(rules, func(r Rule) bool { return r.Literal == way.End }) {
 			continue
 		}
-		pattern, parseErr := glob.Parse(Quote(way.End))
+		pattern, parseErr := glob.Parse(glob.Quote(way.End))
 		if parseErr != nil {
 			err = invalidf("protect_paths", "remove its other names", "%q: %v", way.End, parseErr)
 		}

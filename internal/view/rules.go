@@ -84,7 +84,7 @@ func (v *View) parse(rule *Rule, root string) error {
 		if home == "" {
 			return invalidf(rule.Attribute, "set HOME or write an absolute path", "%q: no home directory is known", text)
 		}
-		text = Quote(home) + text[1:]
+		text = glob.Quote(home) + text[1:]
 	case strings.HasPrefix(text, "/"):
 	case text == "**" || strings.HasPrefix(text, "**/"):
 		text = "/" + text
@@ -92,7 +92,7 @@ func (v *View) parse(rule *Rule, root string) error {
 		if _, err := glob.Parse(text); err != nil {
 			return invalid(err) // an empty one would become the root
 		}
-		text = Quote(root) + "/" + text
+		text = glob.Quote(root) + "/" + text
 	}
 	if except {
 		text = "!" + text
@@ -131,15 +131,6 @@ func (v *View) parse(rule *Rule, root string) error {
 		return invalidf(rule.Attribute, "name a path in it", "%q names the workspace itself", rule.Text)
 	}
 	return nil
-}
-
-// Quote returns the pattern that matches one path.
-func Quote(p string) string {
-	names := strings.Split(p, "/")
-	for i := range names {
-		names[i] = glob.Quote(names[i])
-	}
-	return strings.Join(names, "/")
 }
 
 // patterns are those of rules.
