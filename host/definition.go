@@ -86,7 +86,7 @@ type (
 	//	func (d *Definition) SpecNetwork() (n shared.Network, notes []string)
 	//	func (d Definition) ImplicitName() string
 	//	func (d *Definition) Unheld(engine string) (notes []string)
-	//	func (d *Definition) Passed(own map[string]Credential) (names []string)
+	//	func (d *Definition) Passed(own map[string]Credential) []string
 	//	func (d *Definition) Injected(own map[string]Credential) []string
 	//	func (d *Definition) CheckCredentials(own map[string]Credential) error
 	//	func (d *Definition) GitHubHosts(address string) ([]string, error)

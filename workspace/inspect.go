@@ -328,12 +328,7 @@ func (l GitLayout) writableGitDirs() ([]string, error) {
 		return append(dirs, l.CommonDir), nil
 	}
 	worktrees, err := subdirectories(join(l.CommonDir, "worktrees"))
-	for _, dir := range worktrees {
-		if !slices.Contains(l.Protected, dir) {
-			dirs = append(dirs, dir)
-		}
-	}
-	return dirs, err
+	return append(dirs, slices.DeleteFunc(worktrees, func(dir string) bool { return slices.Contains(l.Protected, dir) })...), err
 }
 
 // maxLinked bounds the entries of a git directory that Links looks at: of its refs, of its logs, and

@@ -43,12 +43,7 @@ func (f *lookup) boundSockets(dirs []string, host bool) (files []string, all boo
 		if host && filepath.IsAbs(s.name) && filepath.Clean(s.name) == s.name {
 			files = append(files, s.name)
 		}
-		var shown []mount
-		for _, m := range seen {
-			if m.dev == s.dev {
-				shown = append(shown, m)
-			}
-		}
+		shown := slices.DeleteFunc(slices.Clone(seen), func(m mount) bool { return m.dev != s.dev })
 		if len(shown) == 0 {
 			continue
 		}

@@ -74,19 +74,13 @@ func isHeader(name string) bool {
 
 // Passed are the credentials that commands get. own are the sets that are not built in, and
 // built-in ones with Pass, by name.
-func (d *Definition) Passed(own map[string]Credential) (names []string) {
-	for _, name := range d.Credentials {
-		if name == CredentialSSHAgent || own[name].Pass {
-			names = append(names, name)
-		}
-	}
-	return names
+func (d *Definition) Passed(own map[string]Credential) []string {
+	return slices.DeleteFunc(slices.Clone(d.Credentials), func(name string) bool { return name != CredentialSSHAgent && !own[name].Pass })
 }
 
 // Injected are the other credentials, which the host adds to requests.
 func (d *Definition) Injected(own map[string]Credential) []string {
-	passed := d.Passed(own)
-	return slices.DeleteFunc(slices.Clone(d.Credentials), func(name string) bool { return slices.Contains(passed, name) })
+	return slices.DeleteFunc(slices.Clone(d.Credentials), func(name string) bool { return name == CredentialSSHAgent || own[name].Pass })
 }
 
 // CheckCredentials reports invalid elements of Credentials.

@@ -93,12 +93,8 @@ func (v *View) judge(linked []located) error {
 		}
 	}
 	for _, p := range linked {
-		var loose []string // the replaceable ones of its links
-		for _, link := range p.links {
-			if v.Creatable(link) && !v.inReserved(link) && !v.pinned(link) {
-				loose = append(loose, link)
-			}
-		}
+		// The replaceable ones of its links.
+		loose := slices.DeleteFunc(slices.Clone(p.links), func(link string) bool { return !v.Creatable(link) || v.inReserved(link) || v.pinned(link) })
 		if len(loose) > 0 && p.mustHold {
 			return v.refuseLink(&p, loose[0])
 		}

@@ -21,12 +21,7 @@ const OriginReview = "review"
 // Commands can write a repository's configuration in its overlay: the apply takes over settings
 // that run nothing. merged are these files.
 func (v *View) Reviewed(table []shared.Entry) (_ []shared.Entry, merged []string, err error) {
-	var kept []shared.Entry
-	for _, e := range table {
-		if v.reviewable(&e) {
-			kept = append(kept, e)
-		}
-	}
+	kept := slices.DeleteFunc(slices.Clone(table), func(e shared.Entry) bool { return !v.reviewable(&e) })
 	for _, e := range table {
 		if e.Access != shared.ReadWrite || v.reviewable(&e) || e.Why == OriginTemp || e.Why == OriginHome {
 			continue
