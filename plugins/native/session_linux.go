@@ -321,7 +321,7 @@ func (s *opened) spawner(m *work, start holder.Start) cmdengine.Spawner {
 			if l, err = client.Start(ctx, start); err == nil {
 				return &process{l, m, client}, nil
 			}
-			if !errors.Is(err, holder.ErrLost) {
+			if !errors.Is(err, holder.ErrLost) || start.Joins != nil { // what it would join died with its holder
 				break
 			}
 			<-client.Lost()
