@@ -198,7 +198,7 @@ func textAt(pid int, address uint64) (string, bool) {
 func socketAddress(pid int, address, size uint64) string {
 	raw := make([]byte, min(size, unix.SizeofSockaddrUnix))
 	n, err := readMemory(pid, address, raw)
-	if raw = raw[:n]; err != nil || n < 3 {
+	if err != nil || n < 3 {
 		return ""
 	}
 	switch family := binary.NativeEndian.Uint16(raw); {
