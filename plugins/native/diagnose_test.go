@@ -33,7 +33,7 @@ func TestDiagnose(t *testing.T) {
 		"root may":             {failed(clone, syscall.EPERM), nsengine.Kernel{UnprivilegedClone: "0", Root: true}, shared.ErrUnusable, "refuses new namespaces"},
 		"AppArmor":             {failed("fsopen tmpfs", syscall.EPERM), nsengine.Kernel{AppArmorRestrict: "1"}, shared.ErrUnusable, "AppArmor restricts"},
 		"a container":          {failed(clone, syscall.EPERM), nsengine.Kernel{AppArmorRestrict: "1", Container: true}, shared.ErrUnusable, "container around"},
-		"a hidden /proc":       {failed("creating a proc", syscall.EPERM), nsengine.Kernel{Container: true}, shared.ErrUnusable, "as in containers"},
+		"a hidden /proc":       {failed("fsconfig proc", syscall.EPERM), nsengine.Kernel{Container: true}, shared.ErrUnusable, "as in containers"},
 		"an initial ramdisk":   {failed("pivot_root", syscall.EINVAL), nsengine.Kernel{}, shared.ErrUnusable, "initial ramdisk"},
 		"an old kernel":        {failed("mount_setattr", syscall.ENOSYS), nsengine.Kernel{}, shared.ErrUnusable, "lacks a call"},
 		"a full disk":          {failed("opening the lock", syscall.ENOSPC), nsengine.Kernel{MaxNamespaces: "0"}, shared.ErrUnavailable, "opening the lock"},

@@ -48,7 +48,8 @@ func (g *group) report(dest string, failed *MountError) {
 func (g *group) follow(s *server, t *tree) (failed *MountError) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if slices.Contains(g.trees, t) {
+	if i := slices.Index(g.trees, t); i >= 0 {
+		g.trees = append(slices.Delete(g.trees, i, i+1), t)
 		return nil
 	}
 	t.thread.Do(func() { failed = t.follow(s, g) })

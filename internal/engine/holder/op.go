@@ -176,7 +176,7 @@ func (e *MountError) OfMachine() bool {
 	for _, call := range [...]string{
 		"making the mounts slaves", "mounting the root", "pivot_root", "unmounting the old root", "unshare", "mount_setattr", "sethostname",
 		"bringing up the loopback interface", "dropping capabilities", "limiting capabilities",
-		"fsopen ", "fsconfig ", "creating a ", "fsmount ",
+		"fsopen ", "fsconfig ", "fsmount ",
 	} {
 		if strings.HasPrefix(e.Call, call) {
 			return e.Index < 0 || strings.HasSuffix(call, " ")

@@ -163,7 +163,7 @@ func createOverlay(lower, upper, work int, volatile bool) (int, error) {
 		}
 	}
 	if err := unix.FsconfigCreate(fs); volatile && err == unix.EIO {
-		return createOverlay(lower, upper, work, false) // a write to the layers' file system failed once, and nobody has heard of it
+		return createOverlay(lower, upper, work, false) // a write to the layers' file system failed once, and nobody has read the error
 	} else if err != nil {
 		return -1, err
 	}
@@ -181,15 +181,15 @@ func createOverlay(lower, upper, work int, volatile bool) (int, error) {
 func makeDirs(dir int, names ...string) (int, *MountError) {
 	current := dir
 	for _, name := range names {
-		if err := unix.Mkdirat(current, name, 0o700); err != nil && err != unix.EEXIST {
-			return -1, mountError("mkdir "+name, err)
+		next, err := -1, unix.Mkdirat(current, name, 0o700)
+		if err == nil || err == unix.EEXIST {
+			next, err = unix.Openat(current, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		}
-		next, err := unix.Openat(current, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if current != dir {
 			unix.Close(current)
 		}
 		if err != nil {
-			return -1, mountError("opening "+name, err)
+			return -1, mountError("making "+name, err)
 		}
 		current = next
 	}

@@ -27,12 +27,12 @@ func OwnOverlays(steps []Op) (sources []string) {
 	return sources
 }
 
-// ownOverlays are the overlays of one command. Nil has none.
+// ownOverlays are the overlays of one command.
 type ownOverlays struct {
 	fds    []int         // of the mounts, which nobody sees yet, in the order of the sources
 	failed []*MountError // why there is none, in the same order
 	lower  []sourceStamp
-	remove func()
+	remove func() // closes the mounts, and removes their layers
 }
 
 func (o *ownOverlays) close() {
@@ -64,7 +64,6 @@ func (s *space) haveOverlay(source string, own bool) *MountError {
 	}
 	o, failed := s.allOverlays([]string{source})
 	if failed == nil {
-		o.close()
 		o.remove()
 	}
 	return failed
@@ -75,7 +74,6 @@ func (s *space) allOverlays(sources []string) (*ownOverlays, *MountError) {
 	o := s.ownOverlays(sources)
 	for _, failed := range o.failed {
 		if failed != nil {
-			o.close()
 			o.remove()
 			return nil, failed
 		}
@@ -97,7 +95,10 @@ func (s *space) ownOverlays(sources []string) *ownOverlays {
 	// command's layers. It goes with the session.
 	base, name := -1, rand.Text()
 	if failed == nil {
-		o.remove = func() { os.RemoveAll(s.path(ownDir + "/" + name)) }
+		o.remove = func() {
+			o.close()
+			os.RemoveAll(s.path(ownDir + "/" + name))
+		}
 		base, failed = makeDirs(s.dir, ownDir, name)
 	}
 	// Before any overlay is made, so that [ownOverlays.current] notices a directory that was replaced meanwhile.

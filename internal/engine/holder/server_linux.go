@@ -150,8 +150,9 @@ func (s *server) run(answers *frame.Conn, joins *initProcess, r *run, fds []int)
 	}
 	t, failed := s.enter(r.plan, !r.ahead)
 	if failed != nil {
-		failed.Shared = true
-		return failed
+		ofTree := *failed // other requests have the same error
+		ofTree.Shared = true
+		return &ofTree
 	}
 	defer s.exit(t)
 	p := &initProcess{tree: t}

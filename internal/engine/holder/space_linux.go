@@ -127,7 +127,7 @@ func fileSystem(kind string, attributes int, options ...string) (int, *MountErro
 		}
 	}
 	if err := unix.FsconfigCreate(fs); err != nil {
-		return -1, mountError("creating a "+kind, err)
+		return -1, mountError("fsconfig "+kind, err)
 	}
 	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attributes)
 	if err != nil {
