@@ -55,8 +55,8 @@ func (c *Channel) send(ctx context.Context, files []*os.File) (wire.FilesToken, 
 	return t, c.sendUnder(ctx, t, files)
 }
 
-// abandon takes back files that were sent under t and may never be claimed: the engine would hold
-// the caller's pipes open. It is best effort.
+// abandon takes back files that were sent under t, unless the engine has taken them: it would hold
+// the caller's pipes open for a while. It is best effort.
 func (c *Channel) abandon(t wire.FilesToken) {
 	ctx, cancel := context.WithTimeout(context.Background(), abandonFor)
 	defer cancel()

@@ -186,7 +186,7 @@ func (s *clientSandbox) Start(ctx context.Context, cmd shared.Command, stdio sha
 		return s.client.engine.Run(ctx, req, grpc.MaxCallRecvMsgSize(wire.MaxEvent))
 	})
 	if err != nil {
-		if len(req.StdioToken) > 0 && ctx.Err() != nil { // the engine may never have seen the request
+		if len(req.StdioToken) > 0 { // the engine may not have taken them
 			s.client.channel.abandon(wire.FilesToken(req.StdioToken))
 		}
 		return nil, err

@@ -53,7 +53,7 @@ type Process struct {
 
 // LaunchError says why an engine's program did not start.
 type LaunchError struct {
-	Err error  // the end of its log, up to 8 KiB
+	Err error  // the cause
 	Log string // the end of what it logged, up to 8 KiB
 }
 

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/frame"
+	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 	"google.golang.org/grpc"
@@ -51,8 +54,8 @@ func (*liar) Close(context.Context, *pb.CloseRequest) (*pb.CloseReply, error) {
 	return &pb.CloseReply{}, nil
 }
 
-// started starts a command of such an engine, which is given a short time.
-func (l *liar) started(t *testing.T) shared.Process {
+// open opens a sandbox of such an engine, which is given a short time.
+func (l *liar) open(t *testing.T, channel *Channel) shared.Sandbox {
 	t.Helper()
 	server := grpc.NewServer()
 	pb.RegisterEngineServer(server, l)
@@ -68,17 +71,52 @@ func (l *liar) started(t *testing.T) shared.Process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	engine := New(conn, nil)
+	engine := New(conn, channel)
 	engine.(*client).patience = 300 * time.Millisecond
 	sandbox, err := engine.Open(t.Context(), shared.Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := sandbox.Start(t.Context(), shared.Command{Script: ":", Dir: "/"}, shared.Stdio{})
+	return sandbox
+}
+
+func (l *liar) started(t *testing.T) shared.Process {
+	t.Helper()
+	p, err := l.open(t, nil).Start(t.Context(), shared.Command{Script: ":", Dir: "/"}, shared.Stdio{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// An engine can refuse a command before it takes the command's files. The host takes them back, or
+// the reader of a pipe would wait for the engine.
+func TestFilesOfARefusedCommand(t *testing.T) {
+	t.Parallel()
+	host, engineEnd, err := NewChannel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	defer engineEnd.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if _, err := (&liar{}).open(t, host).Start(t.Context(), shared.Command{Script: ":", Dir: "/"}, shared.Stdio{Stdin: null}); err == nil {
+		t.Error("the command has started")
+	}
+	host.Close()
+	var sent, again wire.FilesToken
+	_, fds, err := frame.Receive(int(engineEnd.Fd()), sent[:])
+	frame.CloseAll(fds)
+	if err != nil || len(fds) != 1 {
+		t.Errorf("%v, %v", fds, err)
+	}
+	if n, fds, err := frame.Receive(int(engineEnd.Fd()), again[:]); err != nil || n != len(again) || len(fds) != 0 || again != sent {
+		t.Errorf("%d bytes, %v, %v", n, fds, err)
+	}
 }
 
 func saysStarted() *pb.RunReply {
