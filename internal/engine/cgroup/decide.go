@@ -94,8 +94,8 @@ func (h Host) Decide(l Limits) Decision {
 	return d
 }
 
-// WithMore is d for a command whose group has n processes and threads that the limit must not
-// count.
+// WithMore is d for a command whose group has n processes and threads beyond the limit of processes,
+// which must be set.
 func (d Decision) WithMore(n uint64) Decision {
 	d.limits.PIDs += n
 	return d

@@ -34,5 +34,5 @@
 // github.com/opencontainers/cgroups 0.1.0 adds 2 MB and 0.1 ms of initialisation to a program,
 // github.com/containerd/cgroups/v3 3.1.3 adds 5.4 MB and 0.8 ms (Linux 6.18, amd64). Both move a
 // process after its start, and neither finds a place that an ordinary user may divide, nor orphaned
-// groups. What is left is to write five files.
+// groups. The rest is to write five files.
 package cgroup

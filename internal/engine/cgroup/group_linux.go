@@ -59,25 +59,22 @@ func (d Decision) New() (*Group, error) {
 
 // newMember makes a directory and locks it. If another engine removes it before the lock, it tries
 // the next one.
-func newMember(p Place) (member, error) {
+func newMember(p Place) (m member, err error) {
 	for range 64 { // many may sweep at this moment
-		m := member{Place: p, group: filepath.Join(p.Dir, newName())}
-		err := os.Mkdir(m.group, 0o755)
-		if errors.Is(err, fs.ErrExist) {
-			continue
+		m = member{Place: p, group: filepath.Join(p.Dir, newName())}
+		if err = os.Mkdir(m.group, 0o755); err == nil {
+			if m.lock, err = lock(m.group); err == nil {
+				return m, nil
+			}
+			unix.Rmdir(m.group)
+		} else if !errors.Is(err, fs.ErrExist) {
+			return m, err
 		}
-		if err != nil {
-			return member{}, err
-		}
-		if m.lock, err = lock(m.group); err == nil {
-			return m, nil
-		}
-		unix.Rmdir(m.group)
 	}
-	return member{}, fmt.Errorf("no group could be kept in %s", p.Dir)
+	return m, fmt.Errorf("no group could be kept in %s: %w", p.Dir, err)
 }
 
-// lock opens and locks dir, so that nobody takes it for abandoned.
+// lock opens and locks dir, so that no sweep removes it.
 func lock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -154,23 +151,23 @@ func (g *Group) Directory() *os.File {
 }
 
 // Hierarchies names the group's hierarchies: controllers of version 1 in their directory's form,
-// such as "cpu,cpuacct", or "cgroup2". Beside a group of version 1, that of version 2 can be the
-// engine's.
+// such as "cpu,cpuacct", or else "cgroup2". With a group of version 1, the command's group of
+// version 2 can be the engine's.
 func (g *Group) Hierarchies() (names []string) {
 	if g == nil {
 		return nil
 	}
-	first := false
+	v1 := false
 	for _, m := range g.members {
 		if m.Version != 1 {
 			continue
 		}
-		first = true
+		v1 = true
 		if name, _, _ := strings.Cut(strings.TrimPrefix(m.Dir, "/sys/fs/cgroup/"), "/"); name != "" {
 			names = append(names, name)
 		}
 	}
-	if !first {
+	if !v1 {
 		return []string{"cgroup2"}
 	}
 	return names
@@ -193,9 +190,9 @@ func (g *Group) Start(attr *syscall.SysProcAttr, start func() error) error {
 	return err
 }
 
-// Add moves pid, which is not reaped yet, and all that it has forked into the hierarchies in which
-// it did not begin. None of these processes may run a command's code yet. It finds what they fork
-// meanwhile: a child of a moved parent begins inside, and earlier children are visible by then.
+// Add moves pid, which must not be reaped yet, and its descendants into the group, in each hierarchy
+// in which pid did not begin there. None of them may run a command's code yet. Add misses no child
+// that they fork meanwhile: the child of a moved parent begins inside, and an earlier one is visible.
 func (g *Group) Add(pid int) error {
 	if g == nil {
 		return nil
@@ -227,7 +224,7 @@ func has(group string, pid int) bool {
 	return slices.Contains(strings.Fields(string(text)), strconv.Itoa(pid))
 }
 
-// maxTree bounds a walk that only a process which is no launcher could make long.
+// maxTree bounds the walk: a launcher forks few processes.
 const maxTree = 1000
 
 // add moves pid and its descendants, unless moved has them.
@@ -279,8 +276,8 @@ func (g *Group) Killed() uint64 {
 }
 
 // Usage is the use of the group's processes: processor time, and the peak of memory in bytes. Each
-// is zero if no file of the group counts it. A scope goes with its last process, and then has
-// neither.
+// is zero if no file of the group counts it. Both are zero for a scope, which ends with its last
+// process.
 func (g *Group) Usage() (cpu time.Duration, memory uint64) {
 	if g == nil {
 		return 0, 0
@@ -303,8 +300,8 @@ func (g *Group) Usage() (cpu time.Duration, memory uint64) {
 	return cpu, memory
 }
 
-// Remove ends the group's processes and removes it. A later sweep removes what the kernel does not
-// release in time.
+// Remove ends the group's processes and removes the group. A later sweep removes a group that the
+// kernel does not release in time. A scope ends by itself, with its last process.
 func (g *Group) Remove() {
 	if g == nil {
 		return

@@ -42,7 +42,7 @@ func Look() Host {
 
 // try returns the controllers that work in groups made in dir.
 func try(version int, dir string) []Controller {
-	// To move a process into a group needs write permission for the group around both.
+	// A process moves into a group only with write permission for the group around both.
 	if unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK) != nil {
 		return nil
 	}

@@ -21,7 +21,7 @@ import (
 // reports it.
 const managerStep = time.Millisecond
 
-// managerPatience is how long the manager may take for it on a busy machine.
+// managerPatience is how long the manager may take for that on a busy machine.
 var managerPatience = 30 * time.Second
 
 // scope is a unit of the manager with the launcher in it.
@@ -66,7 +66,7 @@ func (s *scope) adopt(launcher int) error {
 	return nil
 }
 
-// outside are those of a launcher and its descendants that are not in the scope.
+// outside lists a launcher and its descendants, as far as they are not in the scope.
 func (s *scope) outside(pid int) (out []int) {
 	if !s.has(pid) {
 		out = append(out, pid)
