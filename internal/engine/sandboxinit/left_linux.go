@@ -65,7 +65,7 @@ func dispensable(rel string) bool {
 
 // countFiles counts what is not a directory, is on the file system dev, and is not dispensable.
 func countFiles(dir, rel string, dev uint64, looked *int) (n uint64) {
-	d, err := os.Open(dir)
+	d, err := os.OpenFile(dir, unix.O_DIRECTORY, 0) // it may have become a fifo, on which to wait forever
 	if err != nil {
 		return 0
 	}
@@ -91,9 +91,9 @@ func countFiles(dir, rel string, dev uint64, looked *int) (n uint64) {
 	return n
 }
 
-// killChildren is for an init that is not pid 1, but a subreaper: the children of what it kills
-// become its own before it learns of the death. To do this again after each death reaches all
-// descendants in the end.
+// killChildren is for an init that is not pid 1, but a subreaper: the children of a process that it
+// kills become its own before it learns of the death. Repeated after each death, it reaches all
+// descendants.
 func killChildren() {
 	if childless() { // mostly: then it need not search all of /proc
 		return

@@ -11,18 +11,19 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// KillOrphans kills what killed launchers left of sandboxes in which the init does not run yet, and
-// returns their number. It is for a process that finds that an engine was killed. It looks at every
-// process, as long as patience permits dying launchers to take.
+// KillOrphans kills the children of killed launchers that do not run their init yet. Call it after
+// an engine was killed. It looks at every process, and again for as long as patience while launchers
+// die.
 //
 // It is needed for one moment of bubblewrap: before its child asks to die with its parent, the
-// child waits for a message from the parent. If the parent dies then, it waits forever, as pid 1 of
-// a namespace, with the command's files open. A process counts as one only if it is pid 1 of a
-// namespace, its command line is that of a launcher of an init, and its parent is no such launcher.
-// The two command lines may differ: what a launcher starts may execute another one on the way to
-// the init.
-// An engine can start a launcher as pid 1 of a namespace. It is no orphan: it leads the session that
-// the engine began for it, and bubblewrap's child does not lead one that early.
+// child waits for a message from the parent. If the parent dies then, the child waits forever, as
+// pid 1 of a namespace, with the command's files open. A process is such an orphan only if it is
+// pid 1 of a namespace, its command line is that of a launcher of an init, and its parent is no such
+// launcher. The two command lines may differ, because a launcher's child may execute another program
+// before the init.
+//
+// An engine can start a launcher as pid 1 of a namespace. That is no orphan: it leads the session
+// that the engine began for it, and bubblewrap's child does not lead one that early.
 func KillOrphans(patience time.Duration) {
 	for deadline := time.Now().Add(patience); ; {
 		launchers, orphans := findLaunchers()
@@ -40,8 +41,7 @@ func KillOrphans(patience time.Duration) {
 	}
 }
 
-// findLaunchers returns the launchers that have not executed their init yet, or never will, and
-// what other launchers have left.
+// findLaunchers returns the launchers that have not executed their init yet, and the orphans.
 func findLaunchers() (launchers, orphans []int) {
 	for _, pid := range proc.All() {
 		switch launcher, orphan := inspect(pid); {
@@ -54,7 +54,7 @@ func findLaunchers() (launchers, orphans []int) {
 	return launchers, orphans
 }
 
-// inspect reports whether a process is one or the other.
+// inspect reports whether a process is a launcher or an orphan.
 func inspect(pid int) (launcher, orphan bool) {
 	name := strconv.Itoa(pid)
 	line, err := os.ReadFile("/proc/" + name + "/cmdline")

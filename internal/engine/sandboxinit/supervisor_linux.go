@@ -22,7 +22,7 @@ type supervisor struct {
 	confined *confined // the thread that starts the command, if its confinement came before it
 	pidOne   bool
 	apart    bool // see Command.Apart
-	// group is the command's process group while it runs, else 0.
+	// group is the command's process group; 0 before it runs.
 	group atomic.Int32
 	// ending says to kill everything that still exists.
 	ending atomic.Bool
@@ -264,7 +264,7 @@ func (s *supervisor) passSignals() {
 // its own, such as its network poller's, and dies without.
 func closeInherited(control int) {
 	if number, ok := strings.CutPrefix(os.Args[0], "/proc/self/fd/"); ok {
-		if fd, ok := parseFD(number); ok && fd > 2 {
+		if fd, ok := parseFD(number); ok {
 			unix.Close(fd)
 		}
 	}
