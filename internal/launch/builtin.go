@@ -45,7 +45,6 @@ func ServeBuiltin(engines ...shared.Engine) Builtins {
 	}
 	os.Unsetenv(builtinEnvVar)
 	shared.Serve(engine)
-	os.Exit(0)
 	panic("unreachable")
 }
 

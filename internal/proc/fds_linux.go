@@ -2,7 +2,7 @@ package proc
 
 import "golang.org/x/sys/unix"
 
-const lastFD = ^uint(0) >> 1 & 0x7fffffff
+const lastFD = 1<<31 - 1
 
 // CloseOnExecFrom marks every descriptor from first on as close-on-exec, so that programs of this
 // process do not inherit the descriptors that this process inherited. It does not affect Go's

@@ -70,7 +70,7 @@ func (a *Alone) Overlays(ctx context.Context, scratch string, sources []string) 
 		return nil, context.Cause(ctx)
 	}
 	for _, failed := range made.refused {
-		if failed.Index < len(sources) {
+		if failed.Index >= 0 && failed.Index < len(sources) {
 			refused[sources[failed.Index]] = &failed
 		}
 	}
