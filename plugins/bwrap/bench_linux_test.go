@@ -81,7 +81,7 @@ func BenchmarkPlan(b *testing.B) {
 	f := mountplan.Look()
 	spec := &shared.Spec{Table: []shared.Entry{inside.BindRW(b.TempDir())}}
 	for b.Loop() {
-		ops, err := mountplan.Plan(f, &mountplan.Held{}, spec)
+		ops, err := mountplan.Plan(f, &mountplan.Support{}, spec)
 		if err != nil {
 			b.Fatal(err)
 		}

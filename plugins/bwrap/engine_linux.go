@@ -46,10 +46,10 @@ func (e *engine) open(_ context.Context, spec *shared.Spec) error {
 	return err
 }
 
-type opened struct {
-	spec  *shared.Spec
-	table *mountplan.Table
-	held  *mountplan.Held
+type openSandbox struct {
+	spec    *shared.Spec
+	table   *mountplan.Table
+	support *mountplan.Support
 	// network passes connections between a command's network and the host's; may be nil.
 	network *gated.Network
 	rooted  bool // see [sandboxinit.Confinement]
@@ -69,11 +69,11 @@ func attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attachment, error)
 		// bubblewrap mounts devices either writable or unusable, and root's commands own them.
 		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "devices", Message: "a command of root could change the modes of the host's devices", Hint: `use engine = "native"`}
 	}
-	s := &opened{spec: spec, held: &mountplan.Held{Reason: `engine "bwrap" has no overlays; use engine "native"`}, network: network, rooted: !filter.NestedUserNamespaces}
+	s := &openSandbox{spec: spec, support: &mountplan.Support{Reason: `engine "bwrap" has no overlays; use engine "native"`}, network: network, rooted: !filter.NestedUserNamespaces}
 	if network != nil {
-		s.held.Nameserver = gate.Nameserver
+		s.support.Nameserver = gate.Nameserver
 	}
-	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: s.held, Spec: s.spec}
+	s.table = &mountplan.Table{Facts: mountplan.Look(), Support: s.support, Spec: s.spec}
 	drawn, err := s.table.Draw()
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attachment, error)
 	return &cmdengine.Attachment{
 		Launch:   s.launch,
 		Plan:     s.plan,
-		Events:   func(*shared.Command) []shared.Event { return mountplan.Events(s.held, spec) },
+		Events:   func(*shared.Command) []shared.Event { return mountplan.Events(s.support, spec) },
 		Fresh:    nsengine.FreshHome(s.spec, false),
 		Diagnose: s.diagnose,
 	}, nil
@@ -111,7 +111,7 @@ const (
 
 // launch makes bubblewrap's command line. A descriptor passes the options: it has no limit for
 // their number, and no process list shows them.
-func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, err error) {
+func (s *openSandbox) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, err error) {
 	launcher, err := locateFor(s.spec)
 	if err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func (s *opened) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, 
 	return l, nil
 }
 
-func (s *opened) plan(*shared.Command) (shared.Plan, error) {
+func (s *openSandbox) plan(*shared.Command) (shared.Plan, error) {
 	launcher, err := locateFor(s.spec)
 	if err != nil {
 		return shared.Plan{}, err
@@ -196,7 +196,7 @@ func (s *opened) plan(*shared.Command) (shared.Plan, error) {
 }
 
 // diagnose explains why a launcher ended before its init answered.
-func (s *opened) diagnose(_ context.Context, stderr string, status *syscall.WaitStatus) error {
+func (s *openSandbox) diagnose(_ context.Context, stderr string, status *syscall.WaitStatus) error {
 	if !status.Exited() {
 		return nil // killed, which proves nothing about the machine
 	}

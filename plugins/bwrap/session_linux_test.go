@@ -152,8 +152,8 @@ func TestEnginesAgree(t *testing.T) {
 		if i >= 2 {
 			direct.Table = append(direct.Table, many...)
 		}
-		held := direct
-		held.Session = sessionSpec(t).Session
+		support := direct
+		support.Session = sessionSpec(t).Session
 		cmd := shared.Command{Dir: dir,
 			Args: []string{"/bin/sh", "-c", `find / /etc /etc/ssl /srv /proc/sys -maxdepth 1 -printf '%M %U:%G %p %l\n' 2>/dev/null | sort
 				find /tmp /dev /run -mindepth 1 -printf '%M %U:%G %p %l\n' 2>/dev/null | grep -v ' /dev/pts/' | sort
@@ -178,7 +178,7 @@ func TestEnginesAgree(t *testing.T) {
 		if b := sorted(view(native.New(), direct)); a != b {
 			t.Errorf("%v: the engine native shows something else:\n%s", kind, difference(t, a, b))
 		}
-		if b := sorted(view(e, held)); a != b {
+		if b := sorted(view(e, support)); a != b {
 			t.Errorf("%v: in a session there is something else:\n%s", kind, difference(t, a, b))
 		}
 		if want := "\n./shell\n./shell/config\n./shell/new\n./shell/new/in\n./shell/new/in/f"; !strings.Contains(a, want) || strings.Contains(a, "/shell/key") || !strings.Contains(a, "\nshell/new/in writable") || strings.Contains(a, "\nshell writable") {

@@ -104,7 +104,7 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 	})
 }
 
-type opened struct {
+type openSandbox struct {
 	spec    *shared.Spec
 	options options
 	abi     int
@@ -114,13 +114,13 @@ type opened struct {
 
 // work is the result of a plan.
 type work struct {
-	drawn  *mountplan.Drawn
+	drawn  *mountplan.CachedPlan
 	wants  []want
 	domain *domain
 }
 
 func attach(_ context.Context, spec *shared.Spec) (_ *cmdengine.Attachment, err error) {
-	s := &opened{spec: spec}
+	s := &openSandbox{spec: spec}
 	if s.options, err = parseOptions(spec.Options); err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func attach(_ context.Context, spec *shared.Spec) (_ *cmdengine.Attachment, err 
 	}
 	drawn := *spec
 	drawn.Table = withoutNested(spec.Table)
-	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: &mountplan.Held{Reason: `engine "landlock" has no overlays`}, Spec: &drawn}
+	s.table = &mountplan.Table{Facts: mountplan.Look(), Support: &mountplan.Support{Reason: `engine "landlock" has no overlays`}, Spec: &drawn}
 	if _, err := s.domain(); err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func attach(_ context.Context, spec *shared.Spec) (_ *cmdengine.Attachment, err 
 }
 
 // refuseSockets refuses a granted socket if commands cannot make sockets.
-func (s *opened) refuseSockets() error {
+func (s *openSandbox) refuseSockets() error {
 	for _, e := range s.spec.Table {
 		if e.Access.Shows() && isSocket(e.Source) && !s.options.filter.UnixSockets {
 			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: e.Why, Message: fmt.Sprintf("to connect to %q needs unix sockets, and Landlock cannot tell them apart", e.Source),
@@ -156,7 +156,7 @@ func isSocket(p string) bool {
 }
 
 // domain is the domain of a command that starts now.
-func (s *opened) domain() (*work, error) {
+func (s *openSandbox) domain() (*work, error) {
 	drawn, err := s.table.Draw()
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (s *opened) domain() (*work, error) {
 }
 
 // launch runs the init itself: there is no launcher.
-func (s *opened) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
+func (s *openSandbox) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
 	w, err := s.domain()
 	if err != nil {
 		return nil, err
@@ -214,11 +214,11 @@ func alive(_ context.Context, init cmdengine.Process) bool {
 	return err == nil && ended.Signo == 0
 }
 
-func (s *opened) events(*shared.Command) []shared.Event {
+func (s *openSandbox) events(*shared.Command) []shared.Event {
 	return degradedEvents(s.spec, s.options, s.abi, s.last.Load().domain)
 }
 
-func (s *opened) plan(*shared.Command) (shared.Plan, error) {
+func (s *openSandbox) plan(*shared.Command) (shared.Plan, error) {
 	w, err := s.domain()
 	if err != nil {
 		return shared.Plan{}, err

@@ -46,12 +46,12 @@ type engine struct {
 	prober nsengine.Prober
 }
 
-type opened struct {
+type openSandbox struct {
 	engine  *engine
 	spec    *shared.Spec
 	table   *mountplan.Table
 	session *session
-	held    *mountplan.Held
+	support *mountplan.Support
 	network *gated.Network // may be nil
 	rooted  bool           // see [sandboxinit.Confinement]
 	// oneShot says that commands share nothing, so there is no holder. first is the init that waits
@@ -71,12 +71,12 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 	if err != nil {
 		return nil, err
 	}
-	s := &opened{engine: e, spec: spec, held: &mountplan.Held{}, network: network, rooted: !filter.NestedUserNamespaces,
+	s := &openSandbox{engine: e, spec: spec, support: &mountplan.Support{}, network: network, rooted: !filter.NestedUserNamespaces,
 		oneShot: !spec.Prepare && (spec.Session.Dir == "" || spec.Session.ID == "" && spec.User == nil)}
 	if network != nil {
-		s.held.Nameserver = gate.Nameserver
+		s.support.Nameserver = gate.Nameserver
 	}
-	s.table = &mountplan.Table{Facts: mountplan.Look(), Held: s.held, Spec: spec}
+	s.table = &mountplan.Table{Facts: mountplan.Look(), Support: s.support, Spec: spec}
 	if err := s.join(ctx); err != nil {
 		return nil, err
 	}
@@ -94,8 +94,8 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 	return &cmdengine.Attachment{
 		Launch: s.launch, Prepares: true,
 		Plan:   s.plan,
-		Events: func(*shared.Command) []shared.Event { return mountplan.Events(s.held, spec) },
-		Fresh:  nsengine.FreshHome(spec, s.held.Holder && spec.Session.ID != ""),
+		Events: func(*shared.Command) []shared.Event { return mountplan.Events(s.support, spec) },
+		Fresh:  nsengine.FreshHome(spec, s.support.Holder && spec.Session.ID != ""),
 		Renew:  network.Renew,
 		Close:  s.leave,
 	}, nil
@@ -103,7 +103,7 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 
 // work is the result of a plan.
 type work struct {
-	drawn  *mountplan.Drawn
+	drawn  *mountplan.CachedPlan
 	halves mountplan.Halves
 	tree   holder.Plan
 	box    holder.Sandbox // also the sandbox that others join
@@ -116,7 +116,7 @@ type work struct {
 }
 
 // prepare returns the work of a command's plan, mostly the last one's.
-func (s *opened) prepare(terminal bool) (*work, error) {
+func (s *openSandbox) prepare(terminal bool) (*work, error) {
 	drawn, err := s.table.Draw()
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ type process struct {
 }
 
 // launch describes the init, with its sandbox, for the holder to start.
-func (s *opened) launch(ctx context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
+func (s *openSandbox) launch(ctx context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
 	m, err := s.last[0].Load(), error(nil)
 	if cmd != nil { // without a command the last plan will do; the next one looks at the host
 		if m, err = s.prepare(cmd.TTY); err != nil {
@@ -203,7 +203,7 @@ func (s *opened) launch(ctx context.Context, cmd *shared.Command) (*cmdengine.La
 	return l, nil
 }
 
-func (s *opened) plan(*shared.Command) (shared.Plan, error) {
+func (s *openSandbox) plan(*shared.Command) (shared.Plan, error) {
 	drawn, err := s.table.Draw()
 	if err != nil {
 		return shared.Plan{}, err

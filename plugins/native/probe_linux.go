@@ -40,7 +40,7 @@ func (e *engine) tryOverlay(ctx context.Context) error {
 	if err := errors.Join(os.Mkdir(lower, 0o700), os.Mkdir(state, 0o700)); err != nil {
 		return err
 	}
-	s := &opened{engine: e, held: &mountplan.Held{}, spec: &shared.Spec{
+	s := &openSandbox{engine: e, support: &mountplan.Support{}, spec: &shared.Spec{
 		Session: shared.Session{Dir: state},
 		Table:   []shared.Entry{{Source: lower, Path: "/overlay", Access: shared.Overlay, Degradable: true}},
 	}}
@@ -48,7 +48,7 @@ func (e *engine) tryOverlay(ctx context.Context) error {
 		return err
 	}
 	defer s.leave()
-	if reason := s.held.Overlay(lower); reason != "" {
+	if reason := s.support.NoOverlay(lower); reason != "" {
 		return errors.New(reason)
 	}
 	return nil

@@ -119,7 +119,7 @@ func (s *session) startAlone(network bool) (*holder.Alone, error) {
 }
 
 // alone returns an init for the one command of a sandbox, which needs no holder.
-func (s *opened) alone() (*holder.Alone, error) {
+func (s *openSandbox) alone() (*holder.Alone, error) {
 	network := s.spec.Network.Mode != shared.NetworkHost
 	if network && s.session.config.User == nil && !s.engine.taken.Swap(true) {
 		if a, err := s.engine.early(); err == nil {
@@ -135,7 +135,7 @@ func (s *opened) alone() (*holder.Alone, error) {
 
 // aloneSpawner starts an init without a holder. It replaces one that died while it waited: nothing
 // has run then.
-func (s *opened) aloneSpawner(m *work) cmdengine.Spawner {
+func (s *openSandbox) aloneSpawner(m *work) cmdengine.Spawner {
 	return func(ctx context.Context, _ string, argv []string, files []*os.File, _ *os.File) (cmdengine.Process, error) {
 		waited := s.first.Swap(nil)
 		if waited != nil {
@@ -192,12 +192,12 @@ func (s *session) connect(ctx context.Context) (*holder.Client, error) {
 
 // join enters the Spec's session and finds out which overlays are possible. A plan without a required
 // one is an error.
-func (s *opened) join(ctx context.Context) error {
+func (s *openSandbox) join(ctx context.Context) error {
 	s.session = s.engine.sessions.get(s.spec)
 	if s.oneShot {
 		a, err := s.alone()
 		if s.first.Store(a); err == nil {
-			err = s.hold(ctx, func(sources []string) (map[string]error, error) { return a.Overlays(ctx, s.spec.Session.Dir, sources) })
+			err = s.makeOverlays(ctx, func(sources []string) (map[string]error, error) { return a.Overlays(ctx, s.spec.Session.Dir, sources) })
 		}
 		if err != nil {
 			s.leave()
@@ -206,7 +206,7 @@ func (s *opened) join(ctx context.Context) error {
 	}
 	client, err := s.session.connect(ctx)
 	if err == nil {
-		err = s.hold(ctx, func(sources []string) (map[string]error, error) {
+		err = s.makeOverlays(ctx, func(sources []string) (map[string]error, error) {
 			refused := map[string]error{}
 			for _, source := range sources {
 				if err := client.Overlay(ctx, source, s.ownOverlays()); err != nil {
@@ -227,17 +227,17 @@ func (s *opened) join(ctx context.Context) error {
 }
 
 // ownOverlays says that commands share nothing, and so no overlay.
-func (s *opened) ownOverlays() bool { return s.spec.Session.ID == "" }
+func (s *openSandbox) ownOverlays() bool { return s.spec.Session.ID == "" }
 
-// hold finds out which overlays there can be, by making them.
-func (s *opened) hold(ctx context.Context, overlay func(sources []string) (refused map[string]error, err error)) error {
+// makeOverlays finds out which overlays are possible, by making them.
+func (s *openSandbox) makeOverlays(ctx context.Context, overlay func(sources []string) (refused map[string]error, err error)) error {
 	if s.spec.Session.Dir != "" {
-		s.held.Holder = true
-		s.held.Refused, s.held.Foreign = mountplan.Overlap(s.spec), map[string]bool{}
+		s.support.Holder = true
+		s.support.Refused, s.support.Foreign = mountplan.NestedOverlays(s.spec), map[string]bool{}
 	}
 	var sources []string
 	for _, m := range s.spec.Table {
-		if m.Access == shared.Overlay && s.held.Overlay(m.Source) == "" && !slices.Contains(sources, m.Source) {
+		if m.Access == shared.Overlay && s.support.NoOverlay(m.Source) == "" && !slices.Contains(sources, m.Source) {
 			sources = append(sources, m.Source)
 		}
 	}
@@ -250,9 +250,9 @@ func (s *opened) hold(ctx context.Context, overlay func(sources []string) (refus
 		}
 		for _, source := range sources {
 			if reason := refused[source]; reason != nil {
-				s.held.Refused[source] = reason.Error()
+				s.support.Refused[source] = reason.Error()
 			} else {
-				s.held.Foreign[source] = s.session.key.uid != 0 && !ownedBy(source, s.session.key.uid)
+				s.support.Foreign[source] = s.session.key.uid != 0 && !ownedBy(source, s.session.key.uid)
 			}
 		}
 	}
@@ -264,7 +264,7 @@ func ownedBy(path string, uid uint32) bool {
 	return unix.Lstat(path, &st) != nil || st.Uid == uid
 }
 
-func (s *opened) leave() {
+func (s *openSandbox) leave() {
 	if a := s.first.Swap(nil); a != nil {
 		a.Discard()
 	}
@@ -272,7 +272,7 @@ func (s *opened) leave() {
 }
 
 // shared is for [cmdengine.Launch].Shared.
-func (s *opened) shared(m *work, first cmdengine.Process, emit func(shared.Event)) (cmdengine.Spawner, *holder.Sandbox) {
+func (s *openSandbox) shared(m *work, first cmdengine.Process, emit func(shared.Event)) (cmdengine.Spawner, *holder.Sandbox) {
 	if first == nil {
 		return s.spawner(m, holder.Start{Namespaces: m.box.Namespaces, First: true, Restored: func(dest, reason string) { emit(m.restored(dest, reason)) }}), &m.box
 	}
@@ -307,7 +307,7 @@ func (m *work) pathInside(dest string) string {
 
 // spawner makes the holder start an init over a tree. It replaces, once, a holder that dies before
 // it answers: nothing has run then.
-func (s *opened) spawner(m *work, start holder.Start) cmdengine.Spawner {
+func (s *openSandbox) spawner(m *work, start holder.Start) cmdengine.Spawner {
 	return func(ctx context.Context, _ string, argv []string, files []*os.File, group *os.File) (cmdengine.Process, error) {
 		start := start
 		start.Plan, start.Argv, start.Files, start.Group, start.Overlays = m.tree, argv, files, group, m.overlays
@@ -337,7 +337,7 @@ func (s *opened) spawner(m *work, start holder.Start) cmdengine.Spawner {
 }
 
 // explain names the mount that failed.
-func (s *opened) explain(steps []holder.Op, failed *holder.MountError) error {
+func (s *openSandbox) explain(steps []holder.Op, failed *holder.MountError) error {
 	if failed.Index < 0 || failed.Index >= len(steps) {
 		return diagnose(failed, nsengine.LookAtKernel())
 	}

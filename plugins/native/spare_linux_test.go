@@ -283,11 +283,11 @@ func TestPreparedHasAGate(t *testing.T) {
 // next one's sandbox is made. When it is back it is protected there, at the top of a bind as well.
 func TestPreparedWhileAPlaceIsNotHeld(t *testing.T) {
 	b := newBench(t, func(s *shared.Spec) {
-		held := filepath.Join(s.Table[0].Path, "held")
-		if err := os.Mkdir(held, 0o755); err != nil {
+		support := filepath.Join(s.Table[0].Path, "held")
+		if err := os.Mkdir(support, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		s.Table = append(s.Table, shared.Entry{Path: held, Source: held, Access: shared.ReadOnly, Why: "protected"})
+		s.Table = append(s.Table, shared.Entry{Path: support, Source: support, Access: shared.ReadOnly, Why: "protected"})
 	})
 	move := func(from, to string) {
 		t.Helper()

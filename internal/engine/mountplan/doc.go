@@ -7,8 +7,8 @@
 // returns the real one.
 //
 // The files: the host's files (tree.go) and this machine's system (facts.go); what shows at a path
-// inside (view.go); the steps for a table (table.go), each at the place that it leads to
+// inside (view.go); the steps for a table (table.go), each at the path that it leads to
 // (settle.go), over those of the system (base.go), in one plan (plan.go), which is valid while the
-// host does not change (draw.go); and for a holder the plan's two halves (halve.go). held.go says
-// what a session has here, and what a command's events say about it.
+// host does not change (draw.go); and for a holder the plan's two halves (halve.go). support.go says
+// which overlays a session has here, and what a command's events say about them.
 package mountplan

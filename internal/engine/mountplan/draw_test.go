@@ -12,8 +12,8 @@ func TestDraw(t *testing.T) {
 	t.Parallel()
 	tree := fakeTree{"/usr": "/", "/bin": "->usr/bin", "/usr/bin": "/", "/ws": "/", "/ws/a": "/", "/ws/a/.env": "", "/ws/l": "->a"}
 	facts := gather(tree, 1000, 0)
-	table := &Table{Facts: facts, Held: &Held{}, Spec: &shared.Spec{Table: append([]shared.Entry{mount(shared.ReadOnly, "/ws", "/ws")}, hide("/ws/a/.env", "/ws/b/.env", "/ws/l/.key")...)}}
-	draw := func() *Drawn {
+	table := &Table{Facts: facts, Support: &Support{}, Spec: &shared.Spec{Table: append([]shared.Entry{mount(shared.ReadOnly, "/ws", "/ws")}, hide("/ws/a/.env", "/ws/b/.env", "/ws/l/.key")...)}}
+	draw := func() *CachedPlan {
 		t.Helper()
 		d, err := table.Draw()
 		if err != nil {

@@ -20,9 +20,9 @@ type region struct {
 // itself.
 type Halves struct{ Shared, Command []holder.Op }
 
-// Halve splits a plan. What is fresh for each command, such as memory and a procfs, belongs to the
-// sandbox, and so does what lies on it, except binds, which become trees of their own. With own,
-// each command has its own overlays too. It is pure, and both halves together show the same view as
+// Halve splits a plan. Memory and procfs, which are fresh for each command, belong to the command's
+// half, and so do the steps on them, except binds, which become trees of their own. With own, each
+// command has its own overlays too. Halve is pure, and both halves together show the same view as
 // the whole plan.
 func Halve(ops []holder.Op, terminal, own bool) Halves {
 	root := holder.Op{Kind: holder.Root, Dest: "/0", Why: "filesystem"}

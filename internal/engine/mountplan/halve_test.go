@@ -108,7 +108,7 @@ func TestHalveShowsTheSame(t *testing.T) {
 					spec.Table = spec.Table[:3]
 				}
 				spec.Table = append(spec.Table, sessionHidden...)
-				ops, err := Plan(gather(tree, uid, 8<<30), &Held{Holder: true}, spec)
+				ops, err := Plan(gather(tree, uid, 8<<30), &Support{Holder: true}, spec)
 				if err != nil {
 					if name == "debian" {
 						t.Fatal(err)
@@ -141,7 +141,7 @@ func TestGoldenSession(t *testing.T) {
 	t.Parallel()
 	spec := sessionful()
 	spec.Table = append(spec.Table, sessionHidden...)
-	ops, err := Plan(gather(distributions["debian"], 1000, 8<<30), &Held{Holder: true}, spec)
+	ops, err := Plan(gather(distributions["debian"], 1000, 8<<30), &Support{Holder: true}, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestPinsBetweenMountAndMask(t *testing.T) {
 	}
 }
 
-func TestOverlap(t *testing.T) {
+func TestNestedOverlays(t *testing.T) {
 	t.Parallel()
 	overlay := func(s string) shared.Entry { return shared.Entry{Source: s, Access: shared.Overlay} }
 	for _, tt := range []struct {
@@ -212,7 +212,7 @@ func TestOverlap(t *testing.T) {
 		{"/a", []shared.Entry{overlay("/a/b")}, "/a/b"},
 		{"", []shared.Entry{overlay("/a/b")}, ""},
 	} {
-		got := Overlap(&shared.Spec{Session: shared.Session{Dir: tt.dir}, Table: tt.mounts})
+		got := NestedOverlays(&shared.Spec{Session: shared.Session{Dir: tt.dir}, Table: tt.mounts})
 		if tt.want == "" && len(got) > 0 || tt.want != "" && (len(got) != 1 || got[tt.want] == "") {
 			t.Errorf("%+v: %v", tt, got)
 		}

@@ -48,7 +48,7 @@ func FuzzHidden(f *testing.F) {
 			}
 		}
 		known := gather(hiddenTree, 1000, 0)
-		open, err := Plan(known, &Held{}, spec)
+		open, err := Plan(known, &Support{}, spec)
 		if err != nil {
 			return
 		}
@@ -64,7 +64,7 @@ func FuzzHidden(f *testing.F) {
 				}
 			}
 		}
-		ops, err := Plan(known, &Held{}, spec)
+		ops, err := Plan(known, &Support{}, spec)
 		if err != nil && strings.Contains(err.Error(), "which a command can change") {
 			return
 		} else if err != nil {
@@ -81,7 +81,7 @@ func FuzzHidden(f *testing.F) {
 		for p := range hiddenTree {
 			for at := range paths.Up(p) {
 				if hidden[at] {
-					if got := lookAt(ops, p); !strings.HasPrefix(got, "mask") && !strings.HasPrefix(got, fmt.Sprint(holder.MountPoints, 0o755, shellSize)) {
+					if got := lookAt(ops, p); !strings.HasPrefix(got, "mask") && !strings.HasPrefix(got, fmt.Sprint(holder.MountPoints, 0o755, mountPointsSize)) {
 						t.Errorf("%s shows as %s: %v", p, got, ops)
 					}
 				}

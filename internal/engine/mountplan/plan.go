@@ -12,8 +12,8 @@ import (
 
 // Plan returns the steps for the view of a sandbox's commands, in order. It reads the host only
 // through f, often repeatedly, and changes nothing.
-func Plan(f *Facts, h *Held, spec *shared.Spec) ([]holder.Op, error) {
-	p := planner{facts: f, held: h, spec: spec, tempSize: TempSize(f.memory, &spec.Limits), uid: f.uid}
+func Plan(f *Facts, h *Support, spec *shared.Spec) ([]holder.Op, error) {
+	p := planner{facts: f, support: h, spec: spec, tempSize: TempSize(f.memory, &spec.Limits), uid: f.uid}
 	if spec.User != nil {
 		p.uid = spec.User.UID
 	}
@@ -28,8 +28,8 @@ func Plan(f *Facts, h *Held, spec *shared.Spec) ([]holder.Op, error) {
 	return ops, bounded(ops)
 }
 
-// Paths that a command can make must not cost more than seconds to hide: so many steps take about
-// one, and a message to a holder has space for so many bytes of paths.
+// Bounds of a plan, because commands can make paths that must be hidden: so many steps take about a
+// second, and a message to a holder has space for so many bytes of paths.
 const (
 	maxSteps     = 8000
 	maxStepBytes = 4 << 20
@@ -58,14 +58,14 @@ func bounded(ops []holder.Op) error {
 
 type planner struct {
 	facts    *Facts
-	held     *Held
+	support  *Support
 	spec     *shared.Spec
 	uid      uint32
 	tempSize uint64
 }
 
 // shellSize is only for the mount points in a hidden directory.
-const shellSize = 64 << 10
+const mountPointsSize = 64 << 10
 
 // pinned adds the pins of the directories above a step.
 func pinned(ops []holder.Op) []holder.Op {
@@ -85,11 +85,11 @@ func pinned(ops []holder.Op) []holder.Op {
 		ops = append(ops, holder.Op{Kind: holder.Pin, Source: pin.Source, Dest: pin.Path, Why: pin.Why})
 	}
 	slices.SortFunc(ops, func(a, b holder.Op) int { return paths.Compare(a.Dest, b.Dest) })
-	// What hides a directory cannot have mount points. If there must be some, it is memory that
-	// becomes read-only last.
+	// A step that hides a directory cannot have mount points. If some are needed, the step becomes
+	// memory, which a last step makes read-only.
 	for i, n := 0, len(ops); i+1 < n; i++ {
 		if o := &ops[i]; o.Kind == holder.HideDirectory && paths.Inside(o.Dest, ops[i+1].Dest) {
-			o.Kind, o.Perms, o.Size = holder.MountPoints, 0o755, shellSize
+			o.Kind, o.Perms, o.Size = holder.MountPoints, 0o755, mountPointsSize
 			ops = append(ops, holder.Op{Kind: holder.ReadOnly, Dest: o.Dest, Why: o.Why})
 		}
 	}

@@ -74,7 +74,7 @@ func TestGoldenPlans(t *testing.T) {
 			{"minimal", &shared.Spec{}},
 			{"host", &shared.Spec{Filesystem: shared.FilesystemHost, Network: shared.Network{Mode: shared.NetworkHost}}},
 		} {
-			ops, err := Plan(f, &Held{}, tt.spec)
+			ops, err := Plan(f, &Support{}, tt.spec)
 			if err != nil {
 				t.Errorf("%s, %s: %v", name, tt.name, err)
 				continue
@@ -85,7 +85,7 @@ func TestGoldenPlans(t *testing.T) {
 	for _, view := range []shared.Filesystem{shared.FilesystemMinimal, shared.FilesystemHost} {
 		// Where /etc/resolv.conf is a file, and where it leads into a private /run.
 		for _, name := range []string{"debian", "debian-split"} {
-			ops, err := Plan(gather(distributions[name], 1000, 8<<30), &Held{Nameserver: "198.18.0.1"}, &shared.Spec{Filesystem: view})
+			ops, err := Plan(gather(distributions[name], 1000, 8<<30), &Support{Nameserver: "198.18.0.1"}, &shared.Spec{Filesystem: view})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,14 +94,14 @@ func TestGoldenPlans(t *testing.T) {
 	}
 	spec := full()
 	spec.Table = append(spec.Table, hide("/home/u/proj/.git", "/home/u/proj/.git/config", "/home/u/proj/src/b", "/home/u/proj/absent", "/mnt/unseen")...)
-	ops, err := Plan(gather(distributions["debian"], 0, 8<<30), &Held{}, spec)
+	ops, err := Plan(gather(distributions["debian"], 0, 8<<30), &Support{}, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "full-root", show(ops))
 	spec.Filesystem = shared.FilesystemHost
 	spec.Table = slices.Concat(spec.Table[:3], spec.Table[6:])
-	if ops, err = Plan(gather(distributions["debian"], 0, 8<<30), &Held{}, spec); err != nil {
+	if ops, err = Plan(gather(distributions["debian"], 0, 8<<30), &Support{}, spec); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "full-host-root", show(ops))
@@ -111,7 +111,7 @@ func TestGoldenPlans(t *testing.T) {
 func TestNoSecretsInAnyLayout(t *testing.T) {
 	t.Parallel()
 	for name, tree := range distributions {
-		ops, err := Plan(gather(tree, 1000, 0), &Held{}, &shared.Spec{})
+		ops, err := Plan(gather(tree, 1000, 0), &Support{}, &shared.Spec{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func TestRefusedMounts(t *testing.T) {
 		{"conflict through a link", 0, []shared.Entry{mount(shared.ReadOnly, "/cache/file", "/usr/bin/sh"), mount(shared.ReadOnly, "/home/u/.gitconfig", "/bin/sh")}, "is that of"},
 		{"overlay", 0, []shared.Entry{mount(shared.Overlay, "/cache/dir", "/x")}, "there is no session"},
 	} {
-		_, err := Plan(gather(tree, 1000, 0), &Held{}, &shared.Spec{Filesystem: tt.view, Table: tt.mounts})
+		_, err := Plan(gather(tree, 1000, 0), &Support{}, &shared.Spec{Filesystem: tt.view, Table: tt.mounts})
 		e, ok := errors.AsType[*shared.Error](err)
 		if !ok || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
@@ -213,7 +213,7 @@ func TestAdmittedMounts(t *testing.T) {
 		{"beneath run", []shared.Entry{mount(shared.ReadOnly, "/cache/dir", "/run/x/y")}, "/run/x/y"},
 		{"the workspace is read-only in another", []shared.Entry{mount(shared.ReadWrite, "/home/u/proj", "/home/u/proj"), mount(shared.ReadOnly, "/home/u/proj/.git", "/home/u/proj/.git")}, "/home/u/proj /home/u/proj/.git"},
 	} {
-		ops, err := Plan(gather(tree, 1000, 0), &Held{}, &shared.Spec{Table: tt.mounts})
+		ops, err := Plan(gather(tree, 1000, 0), &Support{}, &shared.Spec{Table: tt.mounts})
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
@@ -269,7 +269,7 @@ func TestHiddenPlans(t *testing.T) {
 		} else {
 			spec.Table = append(spec.Table, mount(shared.ReadWrite, "/home/u/proj", "/x"), mount(shared.ReadOnly, "/home/u", "/home/u"))
 		}
-		ops, err := Plan(gather(tree, 1000, 0), &Held{}, spec)
+		ops, err := Plan(gather(tree, 1000, 0), &Support{}, spec)
 		if err != nil {
 			t.Errorf("%q: %v", tt.hidden, err)
 			continue
@@ -285,7 +285,7 @@ func TestHiddenPlans(t *testing.T) {
 		}
 	}
 	for _, p := range []string{"/", "/proc", "/dev"} {
-		if _, err := Plan(gather(tree, 1000, 0), &Held{}, &shared.Spec{Table: hide(p)}); !errors.Is(err, shared.ErrInvalidSpec) {
+		if _, err := Plan(gather(tree, 1000, 0), &Support{}, &shared.Spec{Table: hide(p)}); !errors.Is(err, shared.ErrInvalidSpec) {
 			t.Errorf("%s hidden: %v", p, err)
 		}
 	}
@@ -298,7 +298,7 @@ func TestMissing(t *testing.T) {
 	for _, e := range []shared.Entry{{Path: "/home/u/proj/none"}, {Path: "/home/u/proj/none/deep"}, {Path: "/nowhere"}, {Path: "/x", Source: "/none", Access: shared.ReadOnly}, {Path: "/x", Source: "/none", Access: shared.ReadWrite}} {
 		for missing, refused := range map[shared.Missing]bool{shared.MissingRefuse: true, shared.MissingHold: true, shared.MissingIgnore: false} {
 			e.Missing, e.Why = missing, "the entry"
-			ops, err := Plan(f, &Held{}, &shared.Spec{Table: []shared.Entry{ws, e}})
+			ops, err := Plan(f, &Support{}, &shared.Spec{Table: []shared.Entry{ws, e}})
 			whole, _ := errors.AsType[*shared.Error](err)
 			if refused && (whole == nil || whole.Kind != shared.ErrInvalidSpec || whole.Attribute != "the entry") || !refused && err != nil {
 				t.Errorf("%+v: %v", e, err)
@@ -310,7 +310,7 @@ func TestMissing(t *testing.T) {
 	}
 	// What something else hides is there as far as this sandbox goes.
 	spec := &shared.Spec{Table: append(hide("/home/u/proj/src"), ws, shared.Entry{Path: "/home/u/proj/src/a", Why: "the entry"})}
-	if _, err := Plan(f, &Held{}, spec); err != nil {
+	if _, err := Plan(f, &Support{}, spec); err != nil {
 		t.Error(err)
 	}
 }
@@ -332,11 +332,11 @@ func TestPlansAreBounded(t *testing.T) {
 	few, many, deep := dirs("/ws/a", 10, ""), dirs("/ws/b/c", 1000, ""), dirs("/ws/d\n", 100, strings.Repeat("/e", 100))
 	long := dirs("/ws/f", 200, strings.Repeat("/"+strings.Repeat("g", 200), 12))
 	known := gather(tree, 1000, 0)
-	if ops, err := Plan(known, &Held{}, &shared.Spec{Table: slices.Concat([]shared.Entry{ws}, few, many)}); err != nil || len(ops) < 2010 {
+	if ops, err := Plan(known, &Support{}, &shared.Spec{Table: slices.Concat([]shared.Entry{ws}, few, many)}); err != nil || len(ops) < 2010 {
 		t.Errorf("%d steps, %v", len(ops), err)
 	}
 	for where, table := range map[string][]shared.Entry{`"/ws/d\n"`: slices.Concat([]shared.Entry{ws}, few, deep, many), `"/ws/f"`: append(long, ws)} {
-		_, err := Plan(known, &Held{}, &shared.Spec{Table: table})
+		_, err := Plan(known, &Support{}, &shared.Spec{Table: table})
 		if !errors.Is(err, shared.ErrInvalidSpec) || !strings.HasPrefix(err.Error(), "deny_paths: ") || !strings.Contains(err.Error(), " of them are in "+where) {
 			t.Errorf("%s: %v", where, err)
 		}
@@ -404,7 +404,7 @@ func FuzzPlan(f *testing.F) {
 		if spec.Validate() != nil {
 			t.Skip()
 		}
-		ops, err := Plan(known, &Held{}, spec)
+		ops, err := Plan(known, &Support{}, spec)
 		if err != nil {
 			if _, ok := errors.AsType[*shared.Error](err); !ok {
 				t.Fatalf("an error without a name: %v", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// settle replaces each destination by the place that it leads to, so that no step goes through a
+// settle replaces each destination by the path that it leads to, so that no step goes through a
 // symlink, and orders the steps.
 func (p *planner) settle(ops []holder.Op) ([]holder.Op, error) {
 	for _, o := range ops {
@@ -32,7 +32,7 @@ func (p *planner) settle(ops []holder.Op) ([]holder.Op, error) {
 		if ops, err = unique(ops); err != nil {
 			return nil, err
 		}
-		if ops, err = v.hide(ops); err != nil {
+		if ops, err = v.dropHidden(ops); err != nil {
 			return nil, err
 		}
 		if err := p.check(ops); err != nil {
@@ -111,9 +111,9 @@ func holdsMore(ops []holder.Op, dir string) bool {
 	return false
 }
 
-// hide drops steps for paths that are already hidden, and for missing ones: a mount would leave a
-// stub on the host.
-func (v *view) hide(ops []holder.Op) ([]holder.Op, error) {
+// dropHidden drops steps for paths that are already hidden, and for missing ones: a mount would
+// leave a stub on the host.
+func (v *view) dropHidden(ops []holder.Op) ([]holder.Op, error) {
 	kept := ops[:0]
 	for _, o := range ops {
 		if o.Hides() {

@@ -39,14 +39,14 @@ func (p *planner) table() ([]holder.Op, error) {
 	}
 	if p.spec.Home != "" {
 		private(p.spec.Home, 0o700, "home")
-		if last := &ops[len(ops)-1]; p.held.Holder && p.spec.Session.ID != "" && last.Why == "home" {
+		if last := &ops[len(ops)-1]; p.support.Holder && p.spec.Session.ID != "" && last.Why == "home" {
 			last.Kind = holder.Home
 		}
 	}
-	if p.held.Nameserver != "" {
+	if p.support.Nameserver != "" {
 		// The host's own would name unreachable servers, and hosts beyond the rules.
 		for dest, text := range map[string]string{
-			"/etc/resolv.conf": "nameserver " + p.held.Nameserver + "\n",
+			"/etc/resolv.conf": "nameserver " + p.support.Nameserver + "\n",
 			"/etc/hosts":       "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
 		} {
 			ops = append(ops, holder.Op{Kind: holder.Text, Source: text, Dest: dest, Perms: 0o444, Why: "network"})
@@ -66,7 +66,7 @@ func (p *planner) entry(e shared.Entry) (holder.Op, error) {
 	case shared.Private:
 		o.Kind, o.Perms, o.Size = holder.Memory, 0o755, p.tempSize
 	case shared.Overlay:
-		reason := p.held.Overlay(e.Source)
+		reason := p.support.NoOverlay(e.Source)
 		if reason == "" {
 			o.Kind = holder.Overlay
 		} else if !e.Degradable {
@@ -98,8 +98,8 @@ func (p *planner) ownVarTmp() bool {
 		})
 }
 
-// sockets hides the engine's own: a view of the session's directory must not show its holder's,
-// with a socket in it.
+// sockets hides the holder's directory, which has a socket in it, in each view of the session's
+// directory.
 func (p *planner) sockets() (hidden []shared.Entry) {
 	if p.spec.Session.Dir == "" {
 		return nil

@@ -71,10 +71,10 @@ type layer struct {
 type layerKind uint8
 
 const (
-	fresh    layerKind = iota // memory, empty except for further layers
-	bound                     // a path of the host
-	linked                    // a symlink of the view's own
-	freshDoc                  // a file of the view's own
+	fresh     layerKind = iota // memory, empty except for further layers
+	bound                      // a path of the host
+	linked                     // a symlink of the view's own
+	freshFile                  // a file of the view's own
 )
 
 // add records what o makes.
@@ -86,7 +86,7 @@ func (v *view) add(o holder.Op) {
 	case holder.Symlink:
 		l.kind = linked
 	case holder.File, holder.Text, holder.HideFile:
-		l.kind = freshDoc
+		l.kind = freshFile
 	case holder.ReadOnly, holder.Missing:
 		return
 	}
@@ -169,7 +169,7 @@ func (v *view) at(p string) (place, error) {
 			return place{}, err
 		}
 		pl.kind = e.kind
-	case freshDoc:
+	case freshFile:
 		pl.kind = file
 	default:
 		pl.kind = directory

@@ -8,14 +8,14 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Held is what this machine can provide for one Spec's session.
-type Held struct {
+// Support is what this machine can provide for one Spec's session.
+type Support struct {
 	// Holder says whether the session has a holder, which keeps overlays and the home. Reason is
-	// why it has no overlays; "" without a session.
+	// why the engine has no overlays at all; it may be empty.
 	Holder bool
 	Reason string
-	// Refused are the impossible overlays, by source, with the reason; Foreign those of another
-	// user's directory.
+	// Refused are the impossible overlays, by source, with the reason. Foreign are the overlays of
+	// another user's directory.
 	Refused map[string]string
 	Foreign map[string]bool
 	// Nameserver is the only address that answers questions for names; "" leaves them to the host's
@@ -23,8 +23,8 @@ type Held struct {
 	Nameserver string
 }
 
-// Overlay says why a directory has no overlay here; "" if it has one.
-func (h *Held) Overlay(source string) string {
+// NoOverlay says why a directory has no overlay here; "" if it has one.
+func (h *Support) NoOverlay(source string) string {
 	switch {
 	case h.Refused[source] != "":
 		return h.Refused[source]
@@ -36,8 +36,9 @@ func (h *Held) Overlay(source string) string {
 	return "there is no session to keep the writes"
 }
 
-// Overlap refuses overlays of a Spec whose layers would be nested. It is pure.
-func Overlap(spec *shared.Spec) map[string]string {
+// NestedOverlays are the overlays of a Spec whose layers would be nested, by source, each with the
+// reason to refuse it. It is pure.
+func NestedOverlays(spec *shared.Spec) map[string]string {
 	refused := map[string]string{}
 	for _, m := range spec.Table {
 		if m.Access != shared.Overlay {
@@ -59,15 +60,15 @@ func Overlap(spec *shared.Spec) map[string]string {
 	return refused
 }
 
-// Events report what a command gets less than asked for, and what enforces the limits of this
-// engine itself.
-func Events(h *Held, spec *shared.Spec) (out []shared.Event) {
+// Events report the overlays that a command does not get as the Spec asks, and the limits that the
+// engine itself enforces.
+func Events(h *Support, spec *shared.Spec) (out []shared.Event) {
 	for _, m := range spec.Table {
 		if m.Access != shared.Overlay {
 			continue
 		}
 		message := ""
-		if reason := h.Overlay(m.Source); reason != "" && reason == h.Reason {
+		if reason := h.NoOverlay(m.Source); reason != "" && reason == h.Reason {
 			continue // package cmdengine reports what an engine does not claim
 		} else if reason != "" {
 			message = fmt.Sprintf("%s: %s is read-only and has no overlay: %s", m.Why, m.Path, reason)
