@@ -12,20 +12,20 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// An Alone is an init without a holder, for a command that shares nothing: it makes the tree too.
-// It starts before its command is known, as the child of the command's starter, and dies with the
-// starter.
+// An Alone is an init without a holder, for a command that shares nothing: it makes the tree too. It
+// starts before its command is known, as the child of the process that starts the command, and dies
+// with that process.
 type Alone struct {
 	*child
-	conn *frame.Conn // its end also ends it, until it knows what to run
+	conn *frame.Conn // until the Alone knows what to run, it ends with this connection
 }
 
 // aloneNamespaces are those of an Alone, besides a user and a mount namespace. Its command gets a
 // cgroup namespace when it is in its control group.
 const aloneNamespaces = unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
-// StartAlone starts an Alone. arg is the word that makes the program an Alone; network gives it a
-// network namespace of its own.
+// StartAlone starts an Alone. arg is the argument that makes the program an Alone; network gives it
+// a network namespace of its own.
 func StartAlone(config Config, arg string, network bool) (*Alone, error) {
 	ours, theirs, err := frame.Pair()
 	if err != nil {
@@ -49,8 +49,9 @@ func StartAlone(config Config, arg string, network bool) (*Alone, error) {
 	return &Alone{c, ours}, nil
 }
 
-// Overlays makes the overlays of directories. Their layers are in a session's directory that its user can
-// reach, and whose owner removes them. It returns the sources that can have none, each with the reason.
+// Overlays makes the overlays of directories. Their layers are in a session's directory, scratch,
+// which the user can reach, and whose owner removes them. It returns the sources that can have none,
+// each with the reason.
 func (a *Alone) Overlays(ctx context.Context, scratch string, sources []string) (refused map[string]error, err error) {
 	refused = map[string]error{}
 	dir, st, err := openSession(scratch, os.Geteuid())
@@ -62,8 +63,8 @@ func (a *Alone) Overlays(ctx context.Context, scratch string, sources []string) 
 	}
 	unix.Close(dir)
 	stop := context.AfterFunc(ctx, func() { a.conn.Close() })
-	var made ownMade
-	if err = a.conn.Write(msgOwn, &ownOf{scratch, nodeOf(&st), sources}); err == nil {
+	var made ownAnswer
+	if err = a.conn.Write(msgOwn, &ownRequest{scratch, nodeOf(&st), sources}); err == nil {
 		err = frame.Expect(a.conn, msgOwn, maxPayload, &made)
 	}
 	if !stop() {
@@ -106,18 +107,18 @@ func (a *Alone) Discard() {
 	a.Wait()
 }
 
-// Solitude is the init's end of an Alone.
-type Solitude struct {
+// AloneInit is the init's end of an Alone.
+type AloneInit struct {
 	space    *space
 	failed   *MountError
 	overlays map[string]int // by source
 }
 
-// Settle turns a process of [StartAlone], with the namespaces of its starter, into its init. Until it
-// receives the init's words, it makes what every tree needs. It returns the words, or nil if there is
-// nothing to run. The Solitude keeps the error of the tree.
-func Settle(starter []string) (s *Solitude, words []string) {
-	s = &Solitude{overlays: map[string]int{}}
+// BecomeAlone turns a process of [StartAlone] into its init. starter are the namespaces of the
+// process's starter. Until it receives the init's words, it makes what every tree needs. It returns
+// the words, or nil if there is nothing to run. The AloneInit keeps the error of the tree.
+func BecomeAlone(starter []string) (s *AloneInit, words []string) {
+	s = &AloneInit{overlays: map[string]int{}}
 	if s.failed = apart(starter); s.failed == nil {
 		umask := unix.Umask(0)
 		s.space, s.failed = newSpace(-1)
@@ -148,14 +149,14 @@ func Settle(starter []string) (s *Solitude, words []string) {
 	return s, m.argv
 }
 
-// firstOverlay is the lowest descriptor of an overlay, above those that come with a run. For a
-// higher one the kernel would enlarge its table of descriptors, and wait for that until each
-// processor has been idle.
+// firstOverlay is the lowest descriptor of an overlay, above those that come with a run. For a much
+// higher one the kernel would enlarge the table of descriptors, and wait until each processor has
+// been idle.
 const firstOverlay = 16
 
 // makeOverlays makes the overlays that a message asks for, and answers.
-func (s *Solitude) makeOverlays(payload []byte) error {
-	var m ownOf
+func (s *AloneInit) makeOverlays(payload []byte) error {
+	var m ownRequest
 	if err := frame.Decode(payload, &m); err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func (s *Solitude) makeOverlays(payload []byte) error {
 		o = s.space.ownOverlays(m.sources)
 		defer o.close()
 	}
-	var made ownMade
+	var made ownAnswer
 	for i, source := range m.sources {
 		reason := failed
 		if reason == nil {
@@ -209,7 +210,7 @@ func scratchDir(session, node string) (int, *MountError) {
 }
 
 // build makes the tree of a plan.
-func (s *Solitude) build(plan Plan) *MountError {
+func (s *AloneInit) build(plan Plan) *MountError {
 	if s.failed != nil {
 		return s.failed
 	}

@@ -49,8 +49,8 @@ func (c *Client) CloseAlone() {
 	}
 }
 
-// killStopped kills a stopped holder after the wait for it was given up. It would delay the next
-// command of the session, and its socket holds the files of this one.
+// killStopped kills the holder if it is stopped, after the caller has given up the wait for it. A
+// stopped holder would delay the session's next command, and its socket holds this command's files.
 func (c *Client) killStopped() {
 	if proc.Stopped(c.holder.Pid) {
 		c.holder.Kill() // by pidfd: its number may be another process's
@@ -93,15 +93,15 @@ func (c *Client) watch() {
 // command has one of its own, and this one is only a trial. A *[MountError] says why it is
 // impossible.
 func (c *Client) Overlay(ctx context.Context, source string, own bool) error {
-	answers, _, err := c.ask(ctx, nil, msgOverlay, &overlayOf{source, own})
+	answers, _, err := c.ask(ctx, nil, msgOverlay, &overlayRequest{source, own})
 	if err == nil {
 		answers.Close()
 	}
 	return err
 }
 
-// Prepare makes the holder begin with the tree of a plan, for which an init will soon start. The
-// holder then checks it, like each existing tree.
+// Prepare makes the holder begin with the tree of a plan, because an init in it will soon start. The
+// holder checks the tree again then, like each existing tree.
 func (c *Client) Prepare(plan Plan) {
 	message := frame.Encode(msgTree, &plan)
 	if len(message)-frame.HeaderSize > maxPayload {
@@ -165,7 +165,7 @@ func (c *Client) Start(ctx context.Context, s Start) (*Launcher, error) {
 	return l, nil
 }
 
-// Same reports whether an init that started with this plan would start in the same tree now.
+// Same reports whether an init with the plan of l would start in the same tree if it started now.
 func (c *Client) Same(ctx context.Context, l *Launcher) bool {
 	answers, _, err := c.ask(ctx, l, msgSame, &number{})
 	if err == nil {
@@ -174,8 +174,8 @@ func (c *Client) Same(ctx context.Context, l *Launcher) bool {
 	return err == nil
 }
 
-// ask sends a request, about an init if that is not nil, and waits for the answer and its number. The
-// caller closes the connection over which the answer has come.
+// ask sends a request, and waits for the answer and its number. about is the init of the request, or
+// nil. The caller closes the connection over which the answer has come.
 func (c *Client) ask(ctx context.Context, about *Launcher, kind byte, m frame.Message, files ...*os.File) (answers *frame.Conn, value int, err error) {
 	if c.gone.Err() != nil {
 		return nil, 0, context.Cause(c.gone)
@@ -241,8 +241,8 @@ func answerOf(conn *frame.Conn) (int, error) {
 	return int(done.value), err
 }
 
-// lost is the error for an answer that did not come, for this reason, about an init if that is not
-// nil.
+// lost is the error for an answer that did not come. err is the reason; about is the init of the
+// request, or nil.
 func (c *Client) lost(err error, about *Launcher) error {
 	if !ended(err) {
 		c.conn.Close()
@@ -350,7 +350,7 @@ func (l *Launcher) hear() (syscall.WaitStatus, error) {
 		case kind != msgRestored:
 			return 0, frame.Malformed("unknown")
 		}
-		var m restored
+		var m restoredMount
 		if err := frame.Decode(payload, &m); err != nil {
 			return 0, err
 		}

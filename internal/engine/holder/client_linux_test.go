@@ -14,7 +14,7 @@ func TestAnswerBehindARestoredMount(t *testing.T) {
 	}
 	defer ours.Close()
 	defer theirs.Close()
-	theirs.Write(append(frame.Encode(msgRestored, &restored{dest: "/0/a"}), frame.Encode(msgDone, &number{7})...))
+	theirs.Write(append(frame.Encode(msgRestored, &restoredMount{dest: "/0/a"}), frame.Encode(msgDone, &number{7})...))
 	if n, err := answerOf(ours); n != 7 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}

@@ -32,7 +32,7 @@ type covers struct {
 const coverMask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ONLYDIR
 
 // follow makes a group's sandboxes follow the mounts of a tree. It must run on the tree's thread,
-// before the first of these.
+// before the first of these sandboxes starts.
 func (t *tree) follow(s *server, g *group) *MountError {
 	if t.covers == nil {
 		if err := unix.MountSetattr(unix.AT_FDCWD, Trees, unix.AT_RECURSIVE, &unix.MountAttr{Propagation: unix.MS_SHARED}); err != nil {

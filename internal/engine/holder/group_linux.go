@@ -37,7 +37,7 @@ func newGroup(namespaces uint32, first *frame.Conn) (*group, *MountError) {
 
 // report tells the client about a mount that was restored, or could not be.
 func (g *group) report(dest string, failed *MountError) {
-	m := &restored{dest: dest}
+	m := &restoredMount{dest: dest}
 	if failed != nil {
 		m.reason = failed.Error()
 	}

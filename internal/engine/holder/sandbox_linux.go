@@ -19,7 +19,7 @@ import (
 // of its starter, or were not pid 1, it would remove the root directory of a whole machine. stdio are
 // the init's descriptors, and overlays is the first of those of [OwnOverlays]. An init that is alone
 // makes these overlays, and the tree, before. Make returns the socket of box.Resets, or -1.
-func Make(box Sandbox, stdio []int, overlays int, alone *Solitude) (resets int, failed *MountError) {
+func Make(box Sandbox, stdio []int, overlays int, alone *AloneInit) (resets int, failed *MountError) {
 	if os.Getpid() != 1 && !(box.Member && below()) {
 		return -1, &MountError{Index: -1, Call: "making the sandbox", Reason: "this is not pid 1"}
 	}
@@ -54,18 +54,18 @@ func Make(box Sandbox, stdio []int, overlays int, alone *Solitude) (resets int, 
 	unix.Umask(umask)
 	if failed == nil {
 		b.groups(box.Groups)
-		failed = names(box)
+		failed = setUpNamespaces(box)
 	}
 	if os.Getpid() == 1 {
-		drawNumber()
+		randomizePids()
 	}
 	if failed != nil {
 		return -1, failed
 	}
 	resets = -1
 	if box.Resets {
-		// Later the init has no right to open it. If it cannot, the user of the socket does
-		// without.
+		// Later the init has no right to open it. The gate does without a socket that it cannot
+		// have.
 		if fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_TCP); err == nil {
 			resets = fd
 		}
@@ -73,10 +73,10 @@ func Make(box Sandbox, stdio []int, overlays int, alone *Solitude) (resets int, 
 	return resets, pivot()
 }
 
-// drawNumber makes the numbers of the pid namespace begin at random, if the kernel permits it. From
-// 2 on, all commands would have the same numbers, and so the same names in the workspace for files
-// that programs name by number. It fails if /proc/sys is read-only.
-func drawNumber() {
+// randomizePids makes the numbers of the pid namespace begin at random. Otherwise all commands would
+// have the same numbers, from 2 on, and so the same names in the workspace for files that programs
+// name by number. It changes nothing if /proc/sys is read-only.
+func randomizePids() {
 	fd, err := unix.Open("/proc/sys/kernel/ns_last_pid", unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
@@ -92,8 +92,8 @@ func below() bool {
 	return err == nil && len(strings.Fields(proc.StatusField(string(status), "NSpid"))) > 1
 }
 
-// names sets up new namespaces: their host name and loopback.
-func names(box Sandbox) *MountError {
+// setUpNamespaces sets the host name and the loopback of new namespaces.
+func setUpNamespaces(box Sandbox) *MountError {
 	if box.Namespaces&unix.CLONE_NEWUTS != 0 {
 		// A name that resolves in every /etc/hosts and reveals nothing of the host.
 		if err := unix.Sethostname([]byte("localhost")); err != nil {
@@ -108,8 +108,8 @@ func names(box Sandbox) *MountError {
 	return nil
 }
 
-// apart fails if this process is in a namespace of its starter, whose [OwnNamespaces] these are. No
-// other namespace has the name of one while that exists.
+// apart fails if this process is in a namespace of its starter, whose [OwnNamespaces] starter lists.
+// While a namespace exists, no other one has its name.
 func apart(starter []string) *MountError {
 	own, err := OwnNamespaces()
 	if err != nil {
@@ -242,8 +242,8 @@ func (b *builder) groups(names []string) {
 	unix.MountSetattr(top, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
-// console gives a name to the command's terminal: its descriptor is of a devpts that the sandbox
-// does not have.
+// console gives a name to the command's terminal, which belongs to a devpts that the sandbox does not
+// have.
 func (b *builder) console(dest string) *MountError {
 	if len(b.stdio) < 2 {
 		return mountError("looking for the terminal", unix.EBADF)

@@ -67,7 +67,7 @@ func (s *server) answer(from *frame.Conn, about *initProcess, kind byte, payload
 	case kind == msgTree && about == nil:
 		m = new(Plan)
 	case kind == msgOverlay && about == nil:
-		m = &overlayOf{}
+		m = &overlayRequest{}
 	case kind == msgSame && about != nil:
 		m = &number{}
 	case kind == msgRun && (about == nil || about.group != nil):
@@ -112,7 +112,7 @@ func (s *server) answer(from *frame.Conn, about *initProcess, kind byte, payload
 			if failed = s.run(answers, about, m, fds[1:]); failed == nil {
 				return // its end is reported
 			}
-		case *overlayOf:
+		case *overlayRequest:
 			failed = s.space.haveOverlay(m.source, m.own)
 		default:
 			failed = s.same(about)
@@ -139,8 +139,8 @@ func (s *server) same(as *initProcess) *MountError {
 	return nil
 }
 
-// run starts an init, in the namespaces of the group of joins if that is not nil, reports it, waits
-// for it and reports its end. The init dies with the connection.
+// run starts an init and reports its start and its end. joins is an init whose group it joins, or nil.
+// The init dies with the connection.
 func (s *server) run(answers *frame.Conn, joins *initProcess, r *run, fds []int) (failed *MountError) {
 	closeFiles := sync.OnceFunc(func() { frame.CloseAll(fds) })
 	defer closeFiles()

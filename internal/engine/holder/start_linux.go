@@ -19,7 +19,7 @@ import (
 )
 
 // Connect starts the session's holder, or one without a session, and connects to it. While another
-// process has a holder of the session, it waits, but not long: that one should be about to end.
+// process has a holder of the session, Connect waits for its end, but not long.
 func Connect(ctx context.Context, config Config) (*Client, error) {
 	c, err := startHolder(ctx, config)
 	switch {
@@ -82,9 +82,9 @@ func openSession(dir string, uid int) (fd int, st unix.Stat_t, err error) {
 	return fd, st, err
 }
 
-// SessionDir opens a directory of a user in a session's directory, and makes it. It follows no link:
-// the user may be able to write to the directory above, and this process may be root's. The user need
-// not be able to enter the session's directory: a holder gets the descriptor.
+// SessionDir opens a directory of a user in a session's directory, and makes a missing one. It
+// follows no link: the user may be able to write to the directory above, and this process may be
+// root's. The user need not be able to enter the session's directory: a holder gets the descriptor.
 func SessionDir(session string, uid, gid int, names ...string) (int, error) {
 	top, st, err := openSession(session, uid)
 	if err != nil {
@@ -136,9 +136,9 @@ func begin(ctx context.Context, dir int, lock *os.File, config Config) (*Client,
 	return c, err
 }
 
-// spawn executes the holder with these words, and the names of this process's namespaces, in
-// namespaces of its own, and in more if it is an init. It dies with this process, even if it is
-// stopped.
+// spawn executes the holder in namespaces of its own, or an init, which also has those of more. Its
+// arguments are words and the names of this process's namespaces. It dies with this process, even
+// while it is stopped.
 func spawn(dir int, words []string, more uintptr, first, lock *os.File, config Config) (_ *child, log *proc.Log, err error) {
 	attr, err := namespaces(config.User)
 	if err != nil {

@@ -7,18 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A watch reports whether the host has mounted or unmounted something. Trees have private copies of
-// the host's mounts: a mount that came by propagation would not have the access of the tree's step,
-// so that commands could write to a disk that is mounted beneath a read-only bind. Instead, earlier
-// trees are made again.
+// A watch reports whether the host has mounted or unmounted something; the holder then makes its
+// trees again. Trees have private copies of the host's mounts: a mount that came by propagation would
+// not have the access of the tree's step, so that commands could write to a disk that is mounted
+// beneath a read-only bind.
 type watch struct {
 	mu      sync.Mutex
 	table   int  // the mount table of the holder's own namespace
 	pending bool // a change during ignoreOwn
 }
 
-// newWatch must be called while /proc is the host's. The first thread is never in a tree, and self
-// is its view.
+// newWatch must be called while /proc is the host's. The path has the view of the first thread, which
+// is never in a tree.
 func newWatch() (*watch, error) {
 	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

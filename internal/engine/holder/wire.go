@@ -9,15 +9,15 @@ const wireVersion = 16
 // A request comes with one end of a new connection, over which the holder answers. The connection of
 // an init lasts as long as the init, and takes further requests about it.
 const (
-	msgOverlay  byte = 'L' // request: overlayOf
-	msgOwn      byte = 'O' // starter -> Alone: ownOf; Alone -> starter: ownMade
+	msgOverlay  byte = 'L' // request: overlayRequest
+	msgOwn      byte = 'O' // starter -> Alone: ownRequest; Alone -> starter: ownAnswer
 	msgTree     byte = 'T' // client -> holder: Plan, for which a run is about to ask; nobody answers
 	msgRun      byte = 'R' // request, or one over the connection of the init that it joins: run; with files
 	msgSame     byte = 'S' // request over the connection of an init: number
 	msgDone     byte = 'D' // answer: number; of a run, with the pidfd. Also holder -> client, first
 	msgFailed   byte = 'E' // answer: MountError; also in place of the first
 	msgExit     byte = 'X' // holder -> client, last over the connection of an init: number
-	msgRestored byte = 'V' // holder -> client, over the connection of an init: restored
+	msgRestored byte = 'V' // holder -> client, over the connection of an init: restoredMount
 )
 
 const (
@@ -49,7 +49,7 @@ func (s *steps) Fields(c *frame.Codec) {
 	}
 }
 
-// A number is in the first message the version, in done the pid or 0, in exit the wait status.
+// A number is the version in the first message, the pid or 0 in done, and the wait status in exit.
 type number struct{ value uint32 }
 
 func (m *number) Fields(c *frame.Codec) { frame.Int(c, &m.value) }
@@ -64,7 +64,7 @@ type run struct {
 	files      uint32   // the number of files that come with the message, after the connection
 	grouped    bool     // the last of them is the directory of a control group, and not for the init
 	first      bool     // it is pid 1 of namespaces that others join
-	ahead      bool     // it waits for a command, and the tree is checked when there is one
+	ahead      bool     // it waits for a command, and msgSame checks the tree then
 }
 
 func (m *run) Fields(c *frame.Codec) {
@@ -89,14 +89,14 @@ func (e *MountError) Fields(c *frame.Codec) {
 	c.Flag(&e.Shared)
 }
 
-// An overlayOf asks for the overlay of a directory or, if each command has its own, whether one is
+// An overlayRequest asks for the overlay of a directory or, if each command has its own, whether one is
 // possible.
-type overlayOf struct {
+type overlayRequest struct {
 	source string
 	own    bool
 }
 
-func (m *overlayOf) Fields(c *frame.Codec) {
+func (m *overlayRequest) Fields(c *frame.Codec) {
 	c.Text(&m.source)
 	c.Flag(&m.own)
 	absolute(c, m.source)
@@ -108,15 +108,15 @@ func absolute(c *frame.Codec, path string) {
 	}
 }
 
-// An ownOf asks for the overlays of directories, with their layers in the session's directory
+// An ownRequest asks for the overlays of directories, with their layers in the session's directory
 // scratch. node is the device and inode that scratch must have: somebody can have put another
 // directory there.
-type ownOf struct {
+type ownRequest struct {
 	scratch, node string
 	sources       []string
 }
 
-func (m *ownOf) Fields(c *frame.Codec) {
+func (m *ownRequest) Fields(c *frame.Codec) {
 	c.Text(&m.scratch)
 	c.Text(&m.node)
 	c.Texts(&m.sources)
@@ -126,18 +126,18 @@ func (m *ownOf) Fields(c *frame.Codec) {
 	}
 }
 
-// An ownMade lists the overlays that could not be made. The Index is that of the source in the list.
-type ownMade struct{ refused []MountError }
+// An ownAnswer lists the overlays that could not be made. The Index is that of the source in the list.
+type ownAnswer struct{ refused []MountError }
 
-func (m *ownMade) Fields(c *frame.Codec) {
+func (m *ownAnswer) Fields(c *frame.Codec) {
 	frame.List(c, &m.refused, 17, func(e *MountError) { e.Fields(c) })
 }
 
-// A restored names a mount that the holder put back after the host had removed it, or says why the
+// A restoredMount names a mount that the holder put back after the host had removed it, or says why the
 // holder could not.
-type restored struct{ dest, reason string }
+type restoredMount struct{ dest, reason string }
 
-func (m *restored) Fields(c *frame.Codec) {
+func (m *restoredMount) Fields(c *frame.Codec) {
 	c.Text(&m.dest)
 	c.Text(&m.reason)
 }

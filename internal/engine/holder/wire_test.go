@@ -26,7 +26,7 @@ func TestWire(t *testing.T) {
 	}
 	for _, wrong := range []frame.Message{
 		&run{}, &run{argv: []string{"x"}, namespaces: 1}, &run{argv: []string{"x"}, files: frame.MaxFiles},
-		&run{argv: make([]string, maxWords+1)}, &overlayOf{source: "s"}, &overlayOf{}, &ownOf{scratch: "/s", sources: []string{"a"}}, &ownOf{sources: []string{"/a"}}, &steps{{Kind: kinds}}, &Sandbox{Namespaces: 1},
+		&run{argv: make([]string, maxWords+1)}, &overlayRequest{source: "s"}, &overlayRequest{}, &ownRequest{scratch: "/s", sources: []string{"a"}}, &ownRequest{sources: []string{"/a"}}, &steps{{Kind: kinds}}, &Sandbox{Namespaces: 1},
 	} {
 		back := reflect.New(reflect.TypeOf(wrong).Elem()).Interface().(frame.Message)
 		if err := frame.Decode(frame.Payload(wrong), back); !errors.Is(err, frame.ErrMalformed) {
@@ -41,11 +41,11 @@ func messages(ops []Op) []frame.Message {
 		&run{plan: NewPlan(ops), argv: []string{"init", "", "--"}, namespaces: 1 << 29, files: 3, grouped: true, first: true, overlays: []string{"/s"}},
 		&run{argv: []string{"init"}, ahead: true},
 		&MountError{Index: -1, Call: "call", Reason: "reason", Errno: syscall.EPERM, Shared: true},
-		&overlayOf{"/s", true},
-		&ownOf{"/scratch", "1:2", []string{"/a", "/b"}},
-		&ownMade{[]MountError{{Index: 1, Call: "call", Reason: "reason"}}},
+		&overlayRequest{"/s", true},
+		&ownRequest{"/scratch", "1:2", []string{"/a", "/b"}},
+		&ownAnswer{[]MountError{{Index: 1, Call: "call", Reason: "reason"}}},
 		&number{0x8b},
-		&restored{"/0/ws/.git/config", "reason"},
+		&restoredMount{"/0/ws/.git/config", "reason"},
 		&Sandbox{Starter: []string{"mnt:[1]", "user:[2]"}, Namespaces: 1 << 29, Steps: NewPlan(ops)},
 	}
 }
@@ -58,7 +58,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, m := range []frame.Message{&steps{}, &run{}, &MountError{}, &overlayOf{}, &ownOf{}, &ownMade{}, &number{}, &restored{}, &Sandbox{}} {
+		for _, m := range []frame.Message{&steps{}, &run{}, &MountError{}, &overlayRequest{}, &ownRequest{}, &ownAnswer{}, &number{}, &restoredMount{}, &Sandbox{}} {
 			if err := frame.Decode(b, m); err == nil && string(frame.Payload(m)) != string(b) {
 				t.Errorf("%+v is not %q", m, b)
 			}

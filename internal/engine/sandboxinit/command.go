@@ -42,14 +42,14 @@ type Command struct {
 	// what the command leaves in it. It may be empty.
 	Fresh string
 
-	// Mounts are the mounts that must be there, or the command does not start. With a symlink at
-	// the right moment, another command can lead a launcher that mounts by path elsewhere.
+	// Mounts are the mounts that must be there, or the command does not start. If a launcher mounts by
+	// path, another command can lead the mount elsewhere, with a symlink at the right moment.
 	Mounts []Mount
 
 	// SharedLimits says that the command can use up the init's resources, as in a control group
-	// with both. For processes, the init makes beforehand those that it will need. For memory, it
-	// makes the kernel kill a process of the command first. Otherwise either shortage could end the
-	// init, and with pid 1 everything, and nobody could report the command's end.
+	// with both. Then the init makes the threads that it will need beforehand, and makes the kernel
+	// kill a process of the command first when memory is used up. Otherwise either shortage could end
+	// the init, and with pid 1 everything, and nobody could report the command's end.
 	SharedLimits bool
 
 	// Apart says that the init is one of several in the pid namespace of an init with
@@ -109,11 +109,11 @@ type Mount struct {
 // Rlimit is one resource limit, in the kernel's unit for that resource. The greatest uint64 is
 // unlimited.
 type Rlimit struct {
-	Resource   int    // RLIMIT_*, in the numbers of the init's system
-	Soft, Hard uint64 // RLIM_INFINITY is the highest number
+	Resource   int // RLIMIT_*, in the numbers of the init's system
+	Soft, Hard uint64
 }
 
-// Rlimits are those of each command, with a limit of open files if that is not zero.
+// Rlimits are those of each command. An openFiles of zero means no limit of open files.
 func Rlimits(openFiles uint64) []Rlimit {
 	// No core dumps: the kernel, or the host's handler, would write the command's memory to the
 	// workspace or elsewhere.
@@ -137,7 +137,7 @@ func (c *Command) validate() error {
 
 func validProgram(p []byte) error {
 	if len(p) > maxFilter || len(p)%8 != 0 {
-		return errors.New("command: filter is not 4096 instructions of 8 bytes or fewer")
+		return errors.New("command: a filter must be at most 4096 instructions of 8 bytes")
 	}
 	return nil
 }

@@ -187,7 +187,7 @@ func (c *Conn) Signal(n int) error {
 	if n < 1 || n > maxSignal {
 		return errors.New("signal " + strconv.Itoa(n) + ": not between 1 and " + strconv.Itoa(maxSignal))
 	}
-	return c.request(frame.Encode(kindSignal, &signalling{n}))
+	return c.request(frame.Encode(kindSignal, &signalRequest{n}))
 }
 
 // Kill asks the init to end at once, which kills every process of the sandbox. Wait then reports

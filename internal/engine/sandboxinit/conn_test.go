@@ -179,7 +179,7 @@ func TestConnConcurrentUse(t *testing.T) {
 				init.Write(frame.Encode(kindEnded, &ended{status: Status{Signal: 9}}))
 				return
 			}
-			var m signalling
+			var m signalRequest
 			if frame.Decode(payload, &m) == nil && m.number == 10 {
 				got++
 			}

@@ -2,8 +2,8 @@
 //
 // A launcher such as bwrap cannot tell its caller what a host must know: its own failure and the
 // command's share one exit status and one stderr, exit 143 and death by SIGTERM look alike, signals
-// to it do not arrive, and others can read its process's variables outside of the sandbox. So the
-// launcher starts with an empty environment and runs this init as pid 1. The init reads the
+// to it do not reach the command, and processes outside of the sandbox can read its environment. So
+// the launcher starts with an empty environment and runs this init as pid 1. The init reads the
 // [Command] from a control socket, starts it in a session of its own, reaps orphans, passes signals
 // to the command's process group, reports the errno of a command that could not start and the exact
 // wait status of one that did, and exits with the command, which ends the pid namespace.

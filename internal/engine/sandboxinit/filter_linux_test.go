@@ -86,19 +86,19 @@ func TestConfinedBefore(t *testing.T) {
 	filter := Confinement{Filter: filterOf(unix.SYS_KILL)}
 	command := sh("kill -0 $$ && echo leaked; exit 3")
 	for name, c := range map[string]struct {
-		before   *Confinement
-		confined bool        // what the command says
-		own      Confinement // of the command
-		fails    error
+		before         *Confinement
+		confinedThread bool        // what the command says
+		own            Confinement // of the command
+		fails          error
 	}{
-		"a filter":              {before: &filter, confined: true},
-		"a domain":              {before: about(root.Ino), confined: true},
-		"another file":          {before: about(root.Ino + 1), confined: true, fails: &ExecError{OpLandlock, "/", unix.ESTALE}},
-		"a filter that is none": {before: &Confinement{Filter: make([]byte, 8)}, confined: true, fails: &ExecError{OpFilter, "", unix.EINVAL}},
-		"no filter's form":      {before: &Confinement{Filter: make([]byte, 7)}, confined: true, fails: ErrInitLost},
+		"a filter":              {before: &filter, confinedThread: true},
+		"a domain":              {before: about(root.Ino), confinedThread: true},
+		"another file":          {before: about(root.Ino + 1), confinedThread: true, fails: &ExecError{OpLandlock, "/", unix.ESTALE}},
+		"a filter that is none": {before: &Confinement{Filter: make([]byte, 8)}, confinedThread: true, fails: &ExecError{OpFilter, "", unix.EINVAL}},
+		"no filter's form":      {before: &Confinement{Filter: make([]byte, 7)}, confinedThread: true, fails: ErrInitLost},
 		"not before":            {own: filter},
 		"twice":                 {before: &filter, own: filter, fails: ErrInitLost},
-		"never":                 {confined: true, fails: ErrInitLost},
+		"never":                 {confinedThread: true, fails: ErrInitLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +118,7 @@ func TestConfinedBefore(t *testing.T) {
 			}
 			out.w.Close()
 			cmd := command
-			cmd.Confined, cmd.Confinement = c.confined, c.own
+			cmd.Confined, cmd.Confinement = c.confinedThread, c.own
 			err = conn.Start(t.Context(), cmd)
 			if !errors.Is(err, c.fails) && !reflect.DeepEqual(err, c.fails) {
 				t.Fatalf("got %v, want %v", err, c.fails)

@@ -34,8 +34,8 @@ func runtime_AfterFork()
 //go:linkname runtime_AfterForkInChild syscall.runtime_AfterForkInChild
 func runtime_AfterForkInChild()
 
-// An unborn is a command between fork and exec.
-type unborn struct {
+// A forkedCommand is a command between fork and exec.
+type forkedCommand struct {
 	path      *byte
 	argv, env []*byte
 	files     []int // become 0, 1, 2 and so on
@@ -64,8 +64,8 @@ type failure struct {
 
 // prepare makes all that the child needs. by is the confinement of the thread that forks; a locked
 // command gets it between fork and exec, because it prevents new namespaces.
-func prepare(cmd *Command, by *Confinement, prog Program, files []int) (u *unborn, refused *ExecError) {
-	u = &unborn{tty: cmd.TTY, locked: by.Locked, mapped: by.Locked || len(cmd.Trace) > 0, files: files, ruleset: -1, ours: -1, theirs: -1, name: prog.Path}
+func prepare(cmd *Command, by *Confinement, prog Program, files []int) (u *forkedCommand, refused *ExecError) {
+	u = &forkedCommand{tty: cmd.TTY, locked: by.Locked, mapped: by.Locked || len(cmd.Trace) > 0, files: files, ruleset: -1, ours: -1, theirs: -1, name: prog.Path}
 	defer func() {
 		if refused != nil {
 			u.close()
@@ -110,14 +110,14 @@ func prepare(cmd *Command, by *Confinement, prog Program, files []int) (u *unbor
 	return u, nil
 }
 
-func (u *unborn) filter(program []byte, step Op) {
+func (u *forkedCommand) filter(program []byte, step Op) {
 	if len(program) > 0 {
 		u.filters, u.steps = append(u.filters, confine.Program(program)), append(u.steps, step)
 	}
 }
 
 // close closes this process's parts of it.
-func (u *unborn) close() {
+func (u *forkedCommand) close() {
 	for _, fd := range [...]*int{&u.ours, &u.theirs, &u.ruleset} {
 		if *fd >= 0 {
 			unix.Close(*fd)
@@ -126,9 +126,9 @@ func (u *unborn) close() {
 	}
 }
 
-// fork makes the child, which waits for [unborn.begin]. The command inherits the thread's
+// fork makes the child, which waits for [forkedCommand.begin]. The command inherits the thread's
 // attributes.
-func (u *unborn) fork() *ExecError {
+func (u *forkedCommand) fork() *ExecError {
 	flags := uintptr(unix.SIGCHLD)
 	if u.locked {
 		// The first two together make the kernel lock the mounts. An init from before the control
@@ -168,8 +168,8 @@ func (u *unborn) fork() *ExecError {
 		u.end()
 		return execError(OpNamespaces, "", err)
 	}
-	// Who closes a mount namespace last takes its mounts apart, which can take milliseconds. This
-	// process does that at its end, and nobody waits for it to learn how the command ended.
+	// The last process to close a mount namespace takes its mounts apart, which can take milliseconds.
+	// So this process keeps the namespace open until its own end, for which nobody waits.
 	syscall.Open(u.proc("ns/mnt"), syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	return nil
 }
@@ -203,10 +203,10 @@ var ownMaps = sync.OnceValue(func() idMaps {
 })
 
 // proc is the path of a file of the child in /proc.
-func (u *unborn) proc(file string) string { return "/proc/" + strconv.Itoa(u.pid) + "/" + file }
+func (u *forkedCommand) proc(file string) string { return "/proc/" + strconv.Itoa(u.pid) + "/" + file }
 
 // write writes a file of the child in /proc, with one call.
-func (u *unborn) write(file, text string) error {
+func (u *forkedCommand) write(file, text string) error {
 	fd, err := syscall.Open(u.proc(file), syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (u *unborn) write(file, text string) error {
 }
 
 // begin makes the child execute the program.
-func (u *unborn) begin() *ExecError {
+func (u *forkedCommand) begin() *ExecError {
 	u.proceed()
 	refused := u.outcome()
 	if refused != nil {
@@ -227,10 +227,10 @@ func (u *unborn) begin() *ExecError {
 }
 
 // proceed tells the child to go on.
-func (u *unborn) proceed() { controlSocket(u.ours).send([]byte{0}) }
+func (u *forkedCommand) proceed() { controlSocket(u.ours).send([]byte{0}) }
 
 // outcome waits for the child to report a failure or to execute.
-func (u *unborn) outcome() *ExecError {
+func (u *forkedCommand) outcome() *ExecError {
 	defer u.close()
 	f := &u.failed
 	if _, err := io.ReadFull(controlSocket(u.ours), unsafe.Slice((*byte)(unsafe.Pointer(f)), unsafe.Sizeof(*f))); err != nil {
@@ -247,7 +247,7 @@ func (u *unborn) outcome() *ExecError {
 }
 
 // end ends a child that has executed nothing.
-func (u *unborn) end() {
+func (u *forkedCommand) end() {
 	u.close()
 	syscall.Kill(u.pid, syscall.SIGKILL)
 	for {
@@ -266,7 +266,7 @@ func (u *unborn) end() {
 //go:noinline
 //go:norace
 //go:nocheckptr
-func (u *unborn) clone(flags uintptr) (pid int, errno syscall.Errno) {
+func (u *forkedCommand) clone(flags uintptr) (pid int, errno syscall.Errno) {
 	var (
 		r    uintptr
 		i    int

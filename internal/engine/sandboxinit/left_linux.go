@@ -12,14 +12,14 @@ import (
 )
 
 // fresh is a directory of fresh memory, with its state before the command.
-type fresh struct {
+type freshDir struct {
 	path string
 	used uint64
 }
 
 // freshAt looks at Command.Fresh.
-func freshAt(path string) fresh {
-	return fresh{path, inodesUsed(path)}
+func freshAt(path string) freshDir {
+	return freshDir{path, inodesUsed(path)}
 }
 
 // inodesUsed asks the file system, which has a count; 0 if it has none.
@@ -36,7 +36,7 @@ func inodesUsed(path string) uint64 {
 const maxLooked = 10_000
 
 // countNew counts the new files that still exist and may be missed.
-func (f *fresh) countNew() uint64 {
+func (f *freshDir) countNew() uint64 {
 	now := inodesUsed(f.path)
 	if f.used == 0 || now <= f.used {
 		return 0

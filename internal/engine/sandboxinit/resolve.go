@@ -25,8 +25,8 @@ type Program struct {
 }
 
 // Resolve finds the file to execute for a command, in this process's view of files, and its
-// arguments. A name with a slash is relative to dir; if dir is empty it does not change, and exec
-// reports errors. scriptFD has one digit: dash takes the 10 of `exec 10<&-` for a command.
+// arguments. A name with a slash is relative to dir; if dir is empty, the name stays as it is, and
+// exec reports errors. scriptFD has one digit: dash takes the 10 of `exec 10<&-` for a command.
 func Resolve(args []string, script string, env []string, dir string, scriptFD int) (Program, *ExecError) {
 	path := SearchPath(env)
 	if script == "" {

@@ -67,9 +67,9 @@ func hidden(run func() int) int {
 	return run()
 }
 
-// runInit is the life of an init. resets is a socket of that kind, see makeSockets, or negative; alone
-// is for an init that also makes its tree.
-func runInit(control, resets int, alone *holder.Solitude) int {
+// runInit is the life of an init. resets is the raw socket for makeSockets, or negative. alone is for
+// an init that also makes its tree; it may be nil.
+func runInit(control, resets int, alone *holder.AloneInit) int {
 	s := newSupervisor(control, resets)
 	switch err := s.prepare(alone).(type) {
 	case nil:
@@ -90,7 +90,7 @@ func runInit(control, resets int, alone *holder.Solitude) int {
 
 // prepare obeys the messages up to kindComplete. That can take long to come, so meanwhile the init
 // does the work that the command would otherwise wait for.
-func (s *supervisor) prepare(alone *holder.Solitude) error {
+func (s *supervisor) prepare(alone *holder.AloneInit) error {
 	from := frame.Receiver{Socket: int(s.control)}
 	defer func() { frame.CloseAll(from.Files) }()
 	for {
@@ -115,7 +115,7 @@ func (s *supervisor) prepare(alone *holder.Solitude) error {
 }
 
 // makeSandbox makes the sandbox, and keeps only the capabilities that the command's namespaces need.
-func (s *supervisor) makeSandbox(payload []byte, alone *holder.Solitude) error {
+func (s *supervisor) makeSandbox(payload []byte, alone *holder.AloneInit) error {
 	var box holder.Sandbox
 	if err := frame.Decode(payload, &box); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (s *supervisor) confine(payload []byte) error {
 		return err
 	}
 	var refused *ExecError
-	if s.confined, refused = confineThread(&by, false); refused != nil {
+	if s.confinedThread, refused = confineThread(&by, false); refused != nil {
 		return refused
 	}
 	return nil
@@ -186,7 +186,7 @@ func runAlone(starter []string) int {
 		return proc.Complain("prctl PR_SET_NO_NEW_PRIVS", err)
 	}
 	ownMaps() // now, while nobody waits for it
-	alone, words := holder.Settle(starter)
+	alone, words := holder.BecomeAlone(starter)
 	fds := descriptors(words)
 	if len(fds) != 1 || words[1] != initRole {
 		return proc.Failed // its starter has ended, or needs none

@@ -19,9 +19,9 @@ var ErrNoResets = errors.New("the init has no socket that sees refused connectio
 // Sockets is a socket to an init, which makes sockets of its network namespace while it lives. The
 // engine owns the user namespace: it may bind them to any port there.
 type Sockets struct {
-	mu   sync.Mutex
-	line *os.File
-	lost bool
+	mu     sync.Mutex
+	socket *os.File
+	lost   bool
 }
 
 // NewSockets makes the pair. The init's end is for [Conn.Complete].
@@ -30,12 +30,12 @@ func NewSockets() (*Sockets, *os.File, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &Sockets{line: engineEnd}, initEnd, nil
+	return &Sockets{socket: engineEnd}, initEnd, nil
 }
 
-// New returns a socket of the init's network namespace, neither bound nor connected, which does not
-// block. It has this domain and this type. There is one raw one, of a [holder.Sandbox] with Resets: it
-// has incoming TCP over IPv4. After another error than ErrNoResets do not use s any more.
+// New returns a socket with this domain and type, in the init's network namespace: neither bound nor
+// connected, and non-blocking. The first raw one, if the [holder.Sandbox] has Resets, receives TCP
+// over IPv4; there is no second one. After any error but ErrNoResets, do not use s again.
 func (s *Sockets) New(domain, kind int) (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,19 +45,19 @@ func (s *Sockets) New(domain, kind int) (*os.File, error) {
 	}
 	if err != nil {
 		s.lost = true
-		s.line.Close()
+		s.socket.Close()
 		return nil, fmt.Errorf("asking the init for a socket: %w", err)
 	}
 	return f, nil
 }
 
 func (s *Sockets) ask(domain, kind int) (*os.File, error) {
-	raw, err := s.line.SyscallConn()
+	raw, err := s.socket.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	s.line.SetDeadline(time.Now().Add(requestTimeout))
-	if _, err := s.line.Write([]byte{byte(domain), byte(kind)}); err != nil {
+	s.socket.SetDeadline(time.Now().Add(requestTimeout))
+	if _, err := s.socket.Write([]byte{byte(domain), byte(kind)}); err != nil {
 		return nil, err
 	}
 	var reply [1]byte
@@ -89,15 +89,15 @@ func (s *Sockets) Lost() bool {
 }
 
 // Close closes the socket to the init. The made sockets stay.
-func (s *Sockets) Close() error { return s.line.Close() }
+func (s *Sockets) Close() error { return s.socket.Close() }
 
 // makeSockets is the init's end of a [Sockets]: two bytes ask for a socket. resets is the raw one,
 // which was opened before, or negative.
-func makeSockets(line, resets int) {
-	defer unix.Close(line)
+func makeSockets(socket, resets int) {
+	defer unix.Close(socket)
 	for {
 		var ask [2]byte
-		n, err := unix.Read(line, ask[:])
+		n, err := unix.Read(socket, ask[:])
 		if err == unix.EINTR {
 			continue
 		}
@@ -114,7 +114,7 @@ func makeSockets(line, resets int) {
 		if fd >= 0 {
 			rights = unix.UnixRights(fd)
 		}
-		err = syscall.Sendmsg(line, ask[:1], rights, nil, unix.MSG_NOSIGNAL)
+		err = syscall.Sendmsg(socket, ask[:1], rights, nil, unix.MSG_NOSIGNAL)
 		if fd >= 0 {
 			unix.Close(fd)
 		}

@@ -15,13 +15,13 @@ import (
 // child is the started command.
 type child struct {
 	started
-	// unborn is a traced command before it goes on, for which its tracer waits.
-	unborn *unborn
+	// forkedCommand is a traced command, which waits for its tracer.
+	forkedCommand *forkedCommand
 }
 
 // start runs the command with fds control+1 to control+3 as its stdio. from is the thread that
 // starts it, nil for a new one.
-func start(cmd *Command, control int, from *confined) (child, *ExecError) {
+func start(cmd *Command, control int, from *confinedThread) (child, *ExecError) {
 	if refused := inPlace(cmd.Mounts); refused != nil {
 		return child{}, refused
 	}
@@ -81,21 +81,21 @@ func start(cmd *Command, control int, from *confined) (child, *ExecError) {
 	return c, u.begin()
 }
 
-// confined is a thread that has put itself into a Landlock domain, or under a filter of system
-// calls. Its child inherits that, and the rest of the init is outside: its signals still reach the
-// command, but the command's do not reach the init. A command without either is also started on
-// such a thread, and not on the first one: the thread that forks blocks signals meanwhile, and a
-// signal to pid 1 that the first thread blocks is not dropped, but kills.
-type confined struct {
+// A confinedThread has put itself into a Landlock domain, or under a filter of system calls. Its
+// child inherits that, and the rest of the init is outside: the init's signals still reach the
+// command, but the command's do not reach the init. A command without either also starts on such a
+// thread, and not on the first one. A thread blocks signals while it forks, and a signal to pid 1
+// that the first thread blocks kills pid 1.
+type confinedThread struct {
 	confinement    *Confinement
 	scoped, rooted bool
 	thread         *proc.Thread
 }
 
-// confineThread makes a confined. stdio are the command's descriptors, if they have arrived; tty
-// says that the command has a terminal.
-func confineThread(by *Confinement, tty bool, stdio ...int) (*confined, *ExecError) {
-	c := &confined{confinement: by, thread: proc.NewThread()}
+// confineThread makes a confinedThread. stdio are the command's descriptors, if they have arrived;
+// tty says that the command has a terminal.
+func confineThread(by *Confinement, tty bool, stdio ...int) (*confinedThread, *ExecError) {
+	c := &confinedThread{confinement: by, thread: proc.NewThread()}
 	var refused *ExecError
 	c.thread.Do(func() { refused = c.bind(by, tty, stdio) })
 	if refused != nil {
@@ -105,7 +105,7 @@ func confineThread(by *Confinement, tty bool, stdio ...int) (*confined, *ExecErr
 }
 
 // bind applies a command's confinement to the calling thread.
-func (c *confined) bind(by *Confinement, tty bool, stdio []int) *ExecError {
+func (c *confinedThread) bind(by *Confinement, tty bool, stdio []int) *ExecError {
 	if by.Landlock != nil {
 		var terminal []int
 		if tty {

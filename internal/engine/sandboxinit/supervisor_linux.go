@@ -17,18 +17,18 @@ import (
 
 // supervisor is the init of one command.
 type supervisor struct {
-	control  controlSocket
-	resets   int       // the socket of that kind, or negative
-	confined *confined // the thread that starts the command, if its confinement came before it
-	pidOne   bool
-	apart    bool // see Command.Apart
+	control        controlSocket
+	resets         int             // the socket of that kind, or negative
+	confinedThread *confinedThread // the thread that starts the command, if its confinement came before it
+	pidOne         bool
+	apart          bool // see Command.Apart
 	// group is the command's process group; 0 before it runs.
 	group atomic.Int32
 	// ending says to kill everything that still exists.
 	ending atomic.Bool
 	// killAllAtEnd says to do so when the command has ended.
 	killAllAtEnd atomic.Bool
-	fresh        fresh
+	freshDir     freshDir
 	// tracer is the parent of a traced command; nil for others, whose parent is the init.
 	tracer *tracerProcess
 
@@ -64,7 +64,7 @@ func (s *supervisor) run() int {
 		return s.reside()
 	}
 	s.apart = cmd.Apart && !s.pidOne
-	s.fresh = freshAt(cmd.Fresh)
+	s.freshDir = freshAt(cmd.Fresh)
 	if cmd.SharedLimits {
 		makeThreads(spareThreads)
 	}
@@ -101,7 +101,7 @@ func (s *supervisor) receiveCommand() (*Command, error) {
 	if err = frame.Decode(payload, cmd); err == nil {
 		err = cmd.validate()
 	}
-	if err == nil && cmd.Confined != (s.confined != nil) {
+	if err == nil && cmd.Confined != (s.confinedThread != nil) {
 		err = frame.Malformed("a command with another confinement")
 	}
 	return cmd, err
@@ -127,7 +127,7 @@ func (s *supervisor) begin(cmd *Command) (child, *ExecError) {
 	if cmd.SharedLimits {
 		defer offerChildren()()
 	}
-	return start(cmd, int(s.control), s.confined)
+	return start(cmd, int(s.control), s.confinedThread)
 }
 
 // reap collects every child, with orphans that were reparented here. As pid 1 it ends with the
@@ -193,7 +193,7 @@ func (s *supervisor) report(status Status) {
 		return
 	}
 	s.reported = true
-	status.NewFiles = s.fresh.countNew()
+	status.NewFiles = s.freshDir.countNew()
 	end := ended{status: status}
 	if s.tracer != nil {
 		end.failed.Calls = s.tracer.conn.Traced()
@@ -218,7 +218,7 @@ func (s *supervisor) serveRequests() {
 		k, payload, err := frame.Read(s.control, maxRequest)
 		switch {
 		case err == nil && k == kindSignal:
-			var m signalling
+			var m signalRequest
 			if frame.Decode(payload, &m) == nil {
 				s.signal(syscall.Signal(m.number))
 				continue

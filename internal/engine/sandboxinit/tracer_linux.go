@@ -71,9 +71,9 @@ func (t *tracerProcess) status() Status {
 
 // runTracer is the life of the tracer.
 func runTracer(control int) int {
-	line := controlSocket(control)
+	engine := controlSocket(control)
 	cmd := &Command{}
-	if frame.Expect(line, kindCommand, maxCommand, cmd) != nil || cmd.validate() != nil {
+	if frame.Expect(engine, kindCommand, maxCommand, cmd) != nil || cmd.validate() != nil {
 		return 1
 	}
 	// The command must not signal its tracer, if the kernel can prevent that.
@@ -88,14 +88,14 @@ func runTracer(control int) int {
 	c, refused := forkSeized(&t, cmd, control)
 	forked()
 	if refused != nil {
-		line.send(encodeRefused(refused))
+		engine.send(encodeRefused(refused))
 		return 1
 	}
 	running := false
 	begun := func() {
 		running = true
 		c.scoped = c.scoped && scope
-		line.send(frame.Encode(kindStarted, &c.started))
+		engine.send(frame.Encode(kindStarted, &c.started))
 		closeInherited(control)
 	}
 	ws, err := t.Follow(c.pid, begun)
@@ -104,13 +104,13 @@ func runTracer(control int) int {
 		status = statusOf(ws)
 	}
 	if !running {
-		if refused := c.unborn.outcome(); refused != nil {
-			line.send(encodeRefused(refused))
+		if refused := c.forkedCommand.outcome(); refused != nil {
+			engine.send(encodeRefused(refused))
 			return 1
 		}
 		begun() // it has died of its limits
 	}
-	line.send(frame.Encode(kindEnded, &ended{status: status, failed: traced.Report{Calls: t.Calls()}}))
+	engine.send(frame.Encode(kindEnded, &ended{status: status, failed: traced.Report{Calls: t.Calls()}}))
 	return 0
 }
 
@@ -121,9 +121,9 @@ func forkSeized(t *trace.Tracer, cmd *Command, control int) (child, *ExecError) 
 		return c, refused
 	}
 	if err := t.Seize(c.pid); err != nil {
-		c.unborn.end()
+		c.forkedCommand.end()
 		return c, execError(OpTrace, "", err)
 	}
-	c.unborn.proceed()
+	c.forkedCommand.proceed()
 	return c, nil
 }

@@ -108,9 +108,9 @@ func (c *Confinement) Fields(w *frame.Codec) {
 	}
 }
 
-type signalling struct{ number int }
+type signalRequest struct{ number int }
 
-func (s *signalling) Fields(c *frame.Codec) {
+func (s *signalRequest) Fields(c *frame.Codec) {
 	if frame.Byte(c, &s.number); s.number < 1 || s.number > maxSignal {
 		c.Fail("no such signal")
 	}

@@ -101,7 +101,7 @@ func TestReportsRoundTrip(t *testing.T) {
 		reports = append(reports, &Status{Code: -1, Signal: sig, CoreDumped: sig%2 == 0})
 	}
 	for n := 1; n <= maxSignal; n++ {
-		reports = append(reports, &signalling{n})
+		reports = append(reports, &signalRequest{n})
 	}
 	for _, want := range reports {
 		got := reflect.New(reflect.TypeOf(want).Elem()).Interface().(frame.Message)
@@ -129,7 +129,7 @@ func TestReportsRefused(t *testing.T) {
 		t.Errorf("a status of that length: %v", err)
 	}
 	refuses(&ended{}, nil, make([]byte, 39), make([]byte, 41))
-	refuses(&signalling{}, nil, []byte{0}, []byte{65}, []byte{255}, []byte{1, 1})
+	refuses(&signalRequest{}, nil, []byte{0}, []byte{65}, []byte{255}, []byte{1, 1})
 	refuses(&started{}, nil, []byte{2}, []byte{0, 0})
 	for _, x := range []*ExecError{{ops, "", 1}, {OpExec, "", 0}, {OpExec, "", 4096}} {
 		refuses(&ExecError{}, frame.Payload(x))
@@ -170,7 +170,7 @@ func FuzzReports(f *testing.F) {
 	f.Add(frame.Encode(kindEnded, &ended{status: Status{Code: 7}}))
 	f.Add(frame.Encode(kindEnded, &ended{status: Status{Code: -1, Signal: 11, CoreDumped: true}}))
 	f.Add(frame.Encode(kindStarted, &started{scoped: true}))
-	f.Add(frame.Encode(kindSignal, &signalling{15}))
+	f.Add(frame.Encode(kindSignal, &signalRequest{15}))
 	f.Add(encodeRefused(&ExecError{OpLookup, "x", syscall.ENOENT}))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 'E'})
 	f.Fuzz(func(t *testing.T, stream []byte) {
@@ -178,7 +178,7 @@ func FuzzReports(f *testing.F) {
 		if err != nil {
 			return
 		}
-		m := map[byte]frame.Message{kindEnded: &ended{}, kindStarted: &started{}, kindSignal: &signalling{}, kindRefused: &ExecError{}}[k]
+		m := map[byte]frame.Message{kindEnded: &ended{}, kindStarted: &started{}, kindSignal: &signalRequest{}, kindRefused: &ExecError{}}[k]
 		if m == nil || frame.Decode(payload, m) != nil {
 			return
 		}
