@@ -48,9 +48,9 @@ func newServer(engine Engine, log hclog.Logger) *server {
 	return &server{engine: engine, inbox: newInbox(), log: log, enough: func() {}}
 }
 
-// settle is deferred by each call. It turns a panic of the engine into an error, and every error
+// finishCall is deferred by each call. It turns a panic of the engine into an error, and every error
 // into one that gRPC can carry completely.
-func (s *server) settle(method string, err *error) {
+func (s *server) finishCall(method string, err *error) {
 	if r := recover(); r != nil {
 		*err = s.panicked(method, r)
 	}
@@ -63,7 +63,7 @@ func (s *server) panicked(method string, value any) error {
 }
 
 func (s *server) Info(ctx context.Context, _ *pb.InfoRequest) (_ *pb.InfoReply, err error) {
-	defer s.settle("Info", &err)
+	defer s.finishCall("Info", &err)
 	defer func() { go pb.Warm() }() // the host sends more only after the reply
 	info, err := s.engine.Info(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *server) Info(ctx context.Context, _ *pb.InfoRequest) (_ *pb.InfoReply, 
 }
 
 func (s *server) Probe(ctx context.Context, _ *pb.ProbeRequest) (_ *pb.ProbeReply, err error) {
-	defer s.settle("Probe", &err)
+	defer s.finishCall("Probe", &err)
 	probe, err := s.engine.Probe(ctx)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (s *server) Probe(ctx context.Context, _ *pb.ProbeRequest) (_ *pb.ProbeRepl
 }
 
 func (s *server) Open(in *pb.OpenRequest, stream pb.Engine_OpenServer) (err error) {
-	defer s.settle("Open", &err)
+	defer s.finishCall("Open", &err)
 	ctx := stream.Context()
 	spec, err := specFromPB(in.GetSpec())
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *server) sandbox(id string) (*servedSandbox, error) {
 }
 
 func (s *server) Close(ctx context.Context, in *pb.CloseRequest) (_ *pb.CloseReply, err error) {
-	defer s.settle("Close", &err)
+	defer s.finishCall("Close", &err)
 	box, err := s.sandbox(in.GetSandboxId())
 	if err != nil {
 		return &pb.CloseReply{}, nil
@@ -164,7 +164,7 @@ func (s *server) Close(ctx context.Context, in *pb.CloseRequest) (_ *pb.CloseRep
 }
 
 func (s *server) Plan(ctx context.Context, in *pb.PlanRequest) (_ *pb.PlanReply, err error) {
-	defer s.settle("Plan", &err)
+	defer s.finishCall("Plan", &err)
 	box, err := s.sandbox(in.GetSandboxId())
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (s *server) Plan(ctx context.Context, in *pb.PlanRequest) (_ *pb.PlanReply,
 }
 
 func (s *server) Signal(ctx context.Context, in *pb.SignalRequest) (_ *pb.SignalReply, err error) {
-	defer s.settle("Signal", &err)
+	defer s.finishCall("Signal", &err)
 	p, runs := s.processes.Load(in.GetProcessId()) // during its call of Run
 	if !runs {
 		return nil, os.ErrProcessDone

@@ -23,7 +23,7 @@ type servedProcess struct {
 
 // Run lasts as long as the command. If the call ends first, the command is killed.
 func (s *server) Run(in *pb.RunRequest, stream pb.Engine_RunServer) (err error) {
-	defer s.settle("Run", &err)
+	defer s.finishCall("Run", &err)
 	ctx := stream.Context()
 	box, err := s.sandbox(in.GetSandboxId())
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 // An Attachment is what an engine keeps for one open sandbox. Many goroutines may call its
 // functions at once. A nil function means the Config's.
 type Attachment struct {
-	// Launch is like [Config.Launch]. A nil cmd means that the command is not known yet: the result
-	// for the last command will do, and stubs that the host holds while commands run may be
-	// missing.
+	// Launch is like [Config.Launch]. A nil cmd means that the command is not known yet: Launch may
+	// return the result for the last command, and stubs that the host holds while commands run may
+	// be missing.
 	Launch func(ctx context.Context, cmd *shared.Command) (*Launch, error)
 	// Prepares says that most results of Launch have Same.
 	Prepares bool

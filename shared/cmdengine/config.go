@@ -21,8 +21,8 @@ type Config struct {
 	Probe func(ctx context.Context) (shared.Probe, error)
 
 	// Open checks a Spec whose form and features are already checked. It may normalise the Spec,
-	// which is a copy with a Table of its own; other lists it replaces. Nil accepts all. Without
-	// Info.Options, Spec.Options is empty.
+	// which is a copy with a Table of its own; it must not change other lists, but may replace them.
+	// Nil accepts all. Without Info.Options, Spec.Options is empty.
 	Open func(ctx context.Context, spec *shared.Spec) error
 
 	// Attach makes, after Open, what the engine keeps for one sandbox. Nil keeps nothing. The Spec
@@ -104,7 +104,7 @@ type Config struct {
 // claims.
 func New(c Config) shared.Engine {
 	if c.Launch == nil && c.Attach == nil {
-		panic(fmt.Sprintf("cmdengine.New: the Config of engine %q starts no command: set Launch; or Attach, where a client of a daemon does", c.Info.Name))
+		panic(fmt.Sprintf("cmdengine.New: the Config of engine %q starts no command: set Launch or Attach", c.Info.Name))
 	}
 	if c.NoPIDNamespace && c.Info.Features.Has(shared.FeatureProcessesHidden) {
 		panic(fmt.Sprintf("cmdengine.New: the Info of engine %q claims %s, and its Config sets NoPIDNamespace, so that a command that kills the init leaves processes behind: take one of the two out",

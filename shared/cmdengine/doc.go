@@ -30,11 +30,11 @@
 // runs. The group is gone when Wait returns.
 //
 // The launcher must pass on descriptors: the init's executable and its control socket keep their
-// numbers inside. These follow the launcher's ExtraFiles, which begin at 3. The command's three files go over the control
-// socket. A launcher need not be the parent of what it starts; that of a container CLI is its
-// monitor. The init ends when its control socket closes, which only the engine holds, and
-// [Config.ClearsUp] gives the launcher time to remove its record. Such a launcher also needs [View]
-// and [Config.Filter].
+// numbers inside. These follow the launcher's ExtraFiles, which begin at 3. The command's three files
+// go over the control socket. A launcher need not be the parent of the init: for a container CLI,
+// the container's monitor is. The init ends when its control socket closes, which only the engine
+// holds, and [Config.ClearsUp] gives the launcher time to remove its record. Such a launcher also
+// needs [View] and [Config.Filter].
 //
 // # Without an init
 //
@@ -52,7 +52,7 @@ package cmdengine
 // An engine (config.go, engine.go) refuses what it cannot enforce (admit.go, identity.go,
 // limits.go) and opens a sandbox (sandbox.go), for which it may keep state (attach.go). A command
 // starts without an init (direct.go) or with one (inside.go): as a member of a persistent session
-// (session.go), in a spare (spare.go), or in a new sandbox (launch.go). Each is a running
+// (session.go), in a spare (spare.go), or in a new sandbox (launch.go). Each is a runningCommand
 // (insiderun.go, insideend.go), and process.go waits for its end. execerror.go explains why a
 // command did not start. view.go is for launchers that mount by path; authors.go has helpers for
 // engines.

@@ -11,7 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// The owner of PATH, for messages.
+// Whose PATH it is, for messages.
 const (
 	whereDirect = "the command's PATH"
 	whereInside = "the sandbox's PATH"

@@ -15,7 +15,7 @@ import (
 )
 
 // startInside starts a command through an init in a launcher.
-func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (running, []shared.Event, error) {
+func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (runningCommand, []shared.Event, error) {
 	run, notes, err := s.tryInside(ctx, cmd, stdio, emit)
 	if errors.Is(err, ErrAgain) {
 		run, notes, err = s.tryInside(ctx, cmd, stdio, emit) // nothing has run yet
@@ -26,7 +26,7 @@ func (s *sandbox) startInside(ctx context.Context, cmd *shared.Command, stdio [3
 	return run, notes, err
 }
 
-func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (running, []shared.Event, error) {
+func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (runningCommand, []shared.Event, error) {
 	command, err := s.forInit(cmd)
 	if err != nil {
 		return nil, nil, err
@@ -41,8 +41,8 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	if err != nil {
 		return nil, nil, err
 	}
-	command.Mounts, command.Apart = c.Mounts, r.kind == aMember
-	if r.kind == aMember {
+	command.Mounts, command.Apart = c.Mounts, r.kind == memberProcess
+	if r.kind == memberProcess {
 		r.closeGate = s.session.listen(emit)
 	}
 	if command.Confined = r.confinement != nil; !command.Confined {
@@ -153,16 +153,16 @@ func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 		// A file may have been replaced at this moment.
 		return fmt.Errorf("%w: %w", ErrAgain, execError(refused, whereInside))
 	case errors.As(cause, &refused):
-		told := execError(refused, whereInside)
-		if told.Kind == shared.ErrNotFound {
-			told.Hint = cmp.Or(told.Hint, r.launch.NotFound)
+		explained := execError(refused, whereInside)
+		if explained.Kind == shared.ErrNotFound {
+			explained.Hint = cmp.Or(explained.Hint, r.launch.NotFound)
 		}
-		return told
+		return explained
 	case errors.Is(cause, sandboxinit.ErrProtocol):
 		return &shared.Error{Kind: shared.ErrBroken, Message: cause.Error()}
 	case !lost:
-		if told, ok := errors.AsType[*shared.Error](cause); ok {
-			return told
+		if explained, ok := errors.AsType[*shared.Error](cause); ok {
+			return explained
 		}
 		return &shared.Error{Kind: shared.ErrInvalidSpec, Message: cause.Error()}
 	}

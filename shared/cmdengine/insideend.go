@@ -10,7 +10,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Wait implements [running].
+// Wait implements [runningCommand].
 func (r *insideRun) Wait() (shared.ExitStatus, error) {
 	select {
 	case <-r.conn.Done():
@@ -23,7 +23,7 @@ func (r *insideRun) Wait() (shared.ExitStatus, error) {
 		}
 	}
 	status, err := r.conn.Wait()
-	r.settle()
+	r.awaitRest()
 	r.mu.Lock()
 	killed := r.killed
 	if r.escalate != nil {
@@ -44,7 +44,7 @@ func (r *insideRun) Wait() (shared.ExitStatus, error) {
 	return shared.ExitStatus{}, r.unknown()
 }
 
-// Signal implements [running].
+// Signal implements [runningCommand].
 func (r *insideRun) Signal(sig shared.Signal) error {
 	err := r.conn.Signal(int(sig))
 	if err == nil || errors.Is(err, os.ErrProcessDone) {
@@ -53,7 +53,7 @@ func (r *insideRun) Signal(sig shared.Signal) error {
 	return &shared.Error{Kind: shared.ErrBroken, Message: "signalling the command: " + err.Error()}
 }
 
-// Kill implements [running]. After endPatience, giveUp ends an init that does not obey.
+// Kill implements [runningCommand]. After endPatience, giveUp ends an init that does not obey.
 func (r *insideRun) Kill() error {
 	select {
 	case <-r.conn.Done():

@@ -96,7 +96,7 @@ func (r *insideRun) complete(ctx context.Context, stdio [3]*os.File, emit func(s
 
 // observe records a launcher's children, so that they can be killed with it. An init that makes its
 // sandbox itself needs no record: the kernel ends a pid namespace with its pid 1, and giveUp records
-// the family of a member of a session. After a look at an init's threads, whoever reaps it would spin
+// the family of a member of a session. A look at an init's threads would also make its reaper spin
 // until each of them is gone.
 func (r *insideRun) observe() {
 	if r.launch.Sandbox == nil {
@@ -105,7 +105,7 @@ func (r *insideRun) observe() {
 }
 
 // disown ends the wait for an init whose launcher is gone. A launcher that is killed at birth can
-// leave a child that waits forever for it, with the init's end of the socket and the command's
+// leave a child that waits for it forever, and holds the init's end of the socket and the command's
 // files.
 func (r *insideRun) disown(started <-chan struct{}) {
 	select {
@@ -133,7 +133,7 @@ func (r *insideRun) giveUp() {
 		}
 		return
 	}
-	if r.kind == aMember { // the kernel would leave its processes to pid 1
+	if r.kind == memberProcess { // the kernel would leave its processes to pid 1
 		r.family.observe(r.process.Pid(), true, r.exited)
 	}
 	r.process.Kill()
@@ -142,10 +142,10 @@ func (r *insideRun) giveUp() {
 // wasKilled reports whether a signal ended the launcher, perhaps with its parent.
 func (r *insideRun) wasKilled() bool { return r.lost != nil || !r.status.Exited() }
 
-// settle waits until nothing of the command is left. An init that is alone ends within a
+// awaitRest waits until nothing of the command is left. An init that is alone ends within a
 // millisecond and holds nothing of the command's, so finish waits for it.
-func (r *insideRun) settle() {
-	if status, err := r.conn.Wait(); err == nil && status.Alone && r.kind == anInit && r.group == nil {
+func (r *insideRun) awaitRest() {
+	if status, err := r.conn.Wait(); err == nil && status.Alone && r.kind == initProcess && r.group == nil {
 		r.release()
 		return
 	}
@@ -186,7 +186,7 @@ func (r *insideRun) close() string {
 	}
 	r.family.end()
 	r.oomKills = max(r.oomKills, r.group.Killed()-r.oomKillsBefore)
-	if r.kind != aMember { // the group counts also what others of the session use
+	if r.kind != memberProcess { // the group counts also what others of the session use
 		r.used.CPU, r.used.Memory = r.group.Usage()
 		r.group.Remove()
 	}
@@ -210,7 +210,7 @@ func (r *insideRun) unknown() error {
 // launcherEnd says how the launcher ended, as the beginning of a sentence.
 func (r *insideRun) launcherEnd() string {
 	status, name := r.status, "init"
-	if r.kind == aLauncher {
+	if r.kind == launcherProcess {
 		name = filepath.Base(r.launch.Path)
 	}
 	switch {

@@ -74,19 +74,19 @@ type Launch struct {
 type kind uint8
 
 const (
-	aLauncher kind = iota // starts the init, and ends after it
-	anInit                // is the init
-	aMember               // is the init of one command of a persistent session; pid 1 inherits what it leaves
+	launcherProcess kind = iota // starts the init, and ends after it
+	initProcess                 // is the init
+	memberProcess               // is the init of one command of a persistent session; pid 1 inherits what it leaves
 )
 
 func (c *Launch) kind() kind {
 	switch {
 	case c.first != nil:
-		return aMember
+		return memberProcess
 	case len(c.Args) == 0:
-		return anInit
+		return initProcess
 	}
-	return aLauncher
+	return launcherProcess
 }
 
 // A Gate passes connections between a sandbox and the host.
@@ -147,14 +147,14 @@ func (s *sandbox) launch(ctx context.Context, limits cgroup.Decision, c *Launch,
 	}
 	r := &insideRun{sandbox: s, launch: c, kind: c.kind(), exited: make(chan struct{})}
 	var err error
-	if r.kind == aMember {
+	if r.kind == memberProcess {
 		r.group = c.first.group
 		r.oomKillsBefore = r.group.Killed()
 	} else if r.group, err = limits.New(); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "making a control group: " + err.Error()}
 	}
 	if err := r.start(ctx, tty, stdio); err != nil {
-		if r.kind != aMember {
+		if r.kind != memberProcess {
 			r.group.Remove()
 		}
 		return nil, err

@@ -33,8 +33,8 @@ const (
 	leastPIDs   = 16
 )
 
-// tracerThreads is about the number of threads of a tracer and its children, for which the
-// command's limit leaves no space.
+// tracerThreads is about how many threads a tracer and its children have, beyond the limit of the
+// command.
 const tracerThreads = 6
 
 // holdings returns the mechanisms that bound the whole tree of a command that runs as uid.

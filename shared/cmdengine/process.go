@@ -12,8 +12,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A running is a command that runs. Several goroutines may call its methods.
-type running interface {
+// A runningCommand is one that has started. Several goroutines may call its methods.
+type runningCommand interface {
 	// Wait returns when the command and all that it started are gone. It is called once.
 	Wait() (shared.ExitStatus, error)
 	// Signal sends to the command's process group, or returns os.ErrProcessDone.
@@ -29,7 +29,7 @@ type running interface {
 }
 
 type process struct {
-	run    running
+	run    runningCommand
 	events *events.Queue
 	begun  time.Time
 
@@ -79,8 +79,8 @@ func (p *process) limit(timeout, grace time.Duration, closed, ended <-chan struc
 			} else {
 				// Before the signal, which may take long.
 				graceOver = time.After(grace)
-				if r, ok := p.run.(*insideRun); ok && r.kind == aMember {
-					r.conn.KillAllAtEnd() // else what it left running would go on
+				if r, ok := p.run.(*insideRun); ok && r.kind == memberProcess {
+					r.conn.KillAllAtEnd() // otherwise the processes that it left running would go on
 				}
 				err = p.run.Signal(syscall.SIGTERM)
 				// A stopped process acts on SIGTERM only after it continues.

@@ -51,11 +51,11 @@ func members(pgid int) []int {
 }
 
 func inGroup(pid, pgid int) bool {
-	return !over(pid) && proc.Stat(pid, proc.StatGroup) == strconv.Itoa(pgid)
+	return !hasEnded(pid) && proc.Stat(pid, proc.StatGroup) == strconv.Itoa(pgid)
 }
 
-// over reports whether a process has ended, even if its parent does not know yet.
-func over(pid int) bool {
+// hasEnded reports whether a process has ended, even if its parent does not know yet.
+func hasEnded(pid int) bool {
 	state := proc.Stat(pid, proc.StatState)
 	return state == "" || state == "Z" || state == "X"
 }

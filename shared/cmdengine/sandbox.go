@@ -35,7 +35,7 @@ type sandbox struct {
 	open  context.Context
 	close context.CancelFunc
 
-	mu     sync.Mutex // orders Add before Wait
+	mu     sync.Mutex // guards closed and spare, so that alive grows only before Close waits
 	closed bool
 	alive  sync.WaitGroup // commands that start or run, and the making of a spare
 	spares []*spare       // the oldest first
@@ -58,7 +58,7 @@ func errClosed() error {
 	return &shared.Error{Kind: shared.ErrClosed, Message: "the sandbox is closed"}
 }
 
-// decideLimits finds the mechanisms of limits, for an engine that leaves them to this package.
+// decideLimits finds what enforces the limits, for an engine that leaves them to this package.
 func (s *sandbox) decideLimits() error {
 	l, c := s.spec.Limits, &s.engine.config
 	if !c.HoldLimits || !c.Init || l.Memory == 0 && l.CPUs == 0 && l.PIDs == 0 {
@@ -163,7 +163,7 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 		begin = s.startInside
 	}
 	err = ctx.Err()
-	var r running
+	var r runningCommand
 	var notes []shared.Event
 	if err == nil {
 		r, notes, err = begin(ctx, cmd, files, queue.Send)
@@ -194,7 +194,7 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 }
 
 // startDirect starts a command, or a launcher that becomes the command.
-func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (_ running, _ []shared.Event, err error) {
+func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3]*os.File, emit func(shared.Event)) (_ runningCommand, _ []shared.Event, err error) {
 	resolved, script, err := withoutScript(*cmd)
 	if err != nil {
 		return nil, nil, err

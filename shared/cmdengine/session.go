@@ -16,7 +16,7 @@ import (
 // its sandboxes is open.
 type persistentSession struct {
 	id   string
-	spec shared.Spec // as wholly returns it
+	spec shared.Spec // as sessionPart returns it
 
 	// Guarded by engine.keeping.
 	users       int                 // the number of sandboxes
@@ -29,14 +29,14 @@ type persistentSession struct {
 	mu        sync.Mutex
 	listeners map[*func(shared.Event)]bool // the running commands
 	gate      Gate                         // the gate of first; may be nil
-	// pending has the events since the last command, and deaf ends what fills it.
-	pending *events.Queue
-	deaf    func()
+	// pending has the events since the last command; stopHearing ends those of the gate.
+	pending     *events.Queue
+	stopHearing func()
 }
 
-// wholly is the part of a Spec that applies to all of a session, without what each sandbox has for
+// sessionPart is the part of a Spec that applies to all of a session, without what each sandbox has for
 // itself. If a gate accepts new values of credentials, the values may differ too.
-func wholly(s *shared.Spec, renews bool) shared.Spec {
+func sessionPart(s *shared.Spec, renews bool) shared.Spec {
 	w := *s
 	w.Sandbox, w.Table, w.BestEffort, w.Home, w.Prepare = "", nil, false, "", false
 	if renews {
@@ -49,11 +49,11 @@ func wholly(s *shared.Spec, renews bool) shared.Spec {
 }
 
 // keep enters the session of a sandbox. It refuses a Spec with, for example, another network, which
-// the session would not enforce. A credential with another value was renewed: all of the session
-// get the new one.
+// the session would not enforce. If only a credential's value differs, all commands of the session
+// get the new value.
 func (e *engine) keep(s *sandbox) (*persistentSession, error) {
 	id, renew := s.spec.Session.ID, s.attached.Renew
-	spec := wholly(&s.spec, renew != nil)
+	spec := sessionPart(&s.spec, renew != nil)
 	e.keeping.Lock()
 	defer e.keeping.Unlock()
 	if e.sessions == nil {
@@ -73,7 +73,7 @@ func (e *engine) keep(s *sandbox) (*persistentSession, error) {
 	k.renew()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.listenIdly()
+	k.keepWhileIdle()
 	return k, nil
 }
 
@@ -122,7 +122,7 @@ func (s *sandbox) member(ctx context.Context, c *Launch) (notes []shared.Event, 
 		return nil, ctx.Err()
 	}
 	if k.first != nil {
-		if over(k.first.process.Pid()) {
+		if hasEnded(k.first.process.Pid()) {
 			select { // a command could not join it
 			case <-k.first.exited:
 			case <-ctx.Done():
@@ -184,29 +184,30 @@ func (k *persistentSession) hear(gate Gate) {
 	defer k.mu.Unlock()
 	idle := k.pending != nil
 	if k.gate = gate; idle {
-		k.deaf()
-		k.deaf = k.hearing(k.keepEvent())
+		k.stopHearing()
+		k.stopHearing = k.hearGate(k.keepNetworkEvents())
 	}
 }
 
-// hearing makes emit receive the gate's events; they do not say which command caused them.
-func (k *persistentSession) hearing(emit func(shared.Event)) (stop func()) {
+// hearGate makes emit receive the gate's events; they do not say which command caused them.
+func (k *persistentSession) hearGate(emit func(shared.Event)) (stop func()) {
 	if k.gate == nil {
 		return func() {}
 	}
 	return k.gate.Hear(emit, true)
 }
 
-// listenIdly keeps events for the next command, if none runs.
-func (k *persistentSession) listenIdly() {
+// keepWhileIdle keeps events for the next command, if none runs.
+func (k *persistentSession) keepWhileIdle() {
 	if k.pending == nil && len(k.listeners) == 0 {
 		k.pending = events.NewQueue(eventBuffer)
-		k.deaf = k.hearing(k.keepEvent())
+		k.stopHearing = k.hearGate(k.keepNetworkEvents())
 	}
 }
 
-// keepEvent keeps an event, except those about the network that each command gets anyway.
-func (k *persistentSession) keepEvent() func(shared.Event) {
+// keepNetworkEvents returns a receiver that keeps events about the network. Each command gets the
+// gate's other events when it begins to hear.
+func (k *persistentSession) keepNetworkEvents() func(shared.Event) {
 	pending := k.pending
 	return func(e shared.Event) {
 		if e.Kind == shared.EventNetwork {
@@ -215,17 +216,17 @@ func (k *persistentSession) keepEvent() func(shared.Event) {
 	}
 }
 
-// awake returns the kept events, and stops keeping them.
-func (k *persistentSession) awake() (list []shared.Event) {
+// takePending returns the kept events, and stops keeping them.
+func (k *persistentSession) takePending() (list []shared.Event) {
 	if k.pending == nil {
 		return nil
 	}
-	k.deaf()
+	k.stopHearing()
 	k.pending.Close()
 	for e := range k.pending.Events() {
 		list = append(list, e)
 	}
-	k.pending, k.deaf = nil, nil
+	k.pending, k.stopHearing = nil, nil
 	return list
 }
 
@@ -248,18 +249,18 @@ func (s *sandbox) DrainEvents() []shared.Event {
 	}
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
-	list := s.session.awake()
-	s.session.listenIdly()
+	list := s.session.takePending()
+	s.session.keepWhileIdle()
 	return list
 }
 
-// listen makes a command receive events until stop, and those that no command received. It hears
-// each refusal during its run, even if another command heard of it.
+// listen makes a command receive events until stop, after those that no command has received. The
+// command hears of each refusal during its run, even if another command has heard of it.
 func (k *persistentSession) listen(emit func(shared.Event)) (stop func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	deaf := k.hearing(emit) // before the other stops, so that no event is lost
-	for _, e := range k.awake() {
+	stopHearing := k.hearGate(emit) // before the other stops, so that no event is lost
+	for _, e := range k.takePending() {
 		emit(e)
 	}
 	k.listeners[&emit] = true
@@ -267,7 +268,7 @@ func (k *persistentSession) listen(emit func(shared.Event)) (stop func()) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		delete(k.listeners, &emit)
-		k.listenIdly()
-		deaf()
+		k.keepWhileIdle()
+		stopHearing()
 	}
 }

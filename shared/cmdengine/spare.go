@@ -13,8 +13,8 @@ const (
 	maxSpares = 2
 )
 
-// A spare is a sandbox without a command: an init that has made all but the last part of it, and
-// waits. It serves one command, as every sandbox.
+// A spare is a sandbox without a command: its init has made all but the last part, and waits. It
+// serves one command, as every sandbox.
 type spare struct {
 	ready chan struct{} // closed when run is final
 	run   *insideRun    // nil if making it failed
