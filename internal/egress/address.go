@@ -11,13 +11,13 @@ import (
 type special struct {
 	prefix string
 	is     string // "10.0.0.1 is ..."
-	// private means that the word private after a rule allows it.
+	// private means that the word private after a rule allows the range.
 	private bool
 }
 
 // If several ranges contain an address, the first one counts.
 var specials = []special{
-	// What hands out credentials of a machine, or its start-up data, to whoever asks.
+	// Services that give a machine's credentials, or its start-up data, to every client.
 	{"169.254.169.254/32", metadata, false},
 	{"169.254.170.0/24", metadata, false},   // Amazon's containers
 	{"169.254.0.23/32", metadata, false},    // Tencent

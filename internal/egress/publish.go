@@ -17,8 +17,7 @@ type Publish struct {
 
 // ParsePublish reads "3000", which means 127.0.0.1:3000 for port 3000 inside; "8080:80" with
 // another port inside; and "0.0.0.0:8080:80" or "[::1]:8080:80" with the listen address. Without an
-// address it listens on the host's loopback: who wants other machines to reach the port must write
-// an address.
+// address, the host listens on its loopback, which other machines cannot reach.
 func ParsePublish(text string) (Publish, error) {
 	p, err := parsePublish(text)
 	if err != nil {

@@ -28,8 +28,8 @@ type bounds struct {
 	reported int
 	// idle is how long to keep a connection to a host of credentials without a request.
 	idle time.Duration
-	// stuck is how long a client of such a connection may read nothing that the gate sends: the
-	// client may have been stopped. A slow or silent sender is not ended by it.
+	// stuck is how long a client of such a connection may read nothing of what the gate sends, as if
+	// it were stopped. It does not limit a slow or silent sender.
 	stuck time.Duration
 }
 

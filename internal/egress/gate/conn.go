@@ -24,7 +24,7 @@ type conn struct {
 	decision egress.Decision // reported at the end
 	begun    time.Time
 	quiet    bool // do not report, or already reported
-	// asked is what a program has asked the proxy for, until it gets an answer; empty without a proxy.
+	// asked is the target of a program's request to the proxy, until the answer; empty without a proxy.
 	asked string
 
 	mu             sync.Mutex
@@ -161,8 +161,8 @@ func portAmong(ports []egress.Port, number uint16) (egress.Port, bool) {
 	return ports[i], true
 }
 
-// readGreeting reads the first bytes of the connection from r, and on ports with a greeting
-// compares its name. It returns false after a refusal.
+// readGreeting reads the first bytes of the connection from r, on a port with a greeting, and compares
+// its name with want. It returns false after a refusal.
 func (c *conn) readGreeting(r io.Reader, want string) (first []byte, ok bool) {
 	greeting := greetings[c.decision.Port]
 	if greeting == nil {
@@ -231,8 +231,8 @@ func (c *conn) pass(outer net.Conn, first []byte) {
 // stagger is the delay before the next address is tried beside earlier ones (RFC 8305).
 const stagger = 300 * time.Millisecond
 
-// dialled is the result of an attempt to connect to an address.
-type dialled struct {
+// A dialResult is the result of an attempt to connect to an address.
+type dialResult struct {
 	net.Conn
 	netip.Addr
 	error
@@ -241,7 +241,7 @@ type dialled struct {
 // dial connects to the first of the addresses that answers.
 func (g *Gate) dial(list []netip.Addr, port uint16) (net.Conn, netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
-	results, open := make(chan dialled), 0
+	results, open := make(chan dialResult), 0
 	defer func() {
 		cancel()
 		g.wg.Go(func() { // close connections that come too late
@@ -275,13 +275,13 @@ func (g *Gate) dial(list []netip.Addr, port uint16) (net.Conn, netip.Addr, error
 	}
 }
 
-func (g *Gate) dialOne(ctx context.Context, to netip.AddrPort) dialled {
+func (g *Gate) dialOne(ctx context.Context, to netip.AddrPort) dialResult {
 	if !g.dials.take(ctx) {
-		return dialled{error: ctx.Err()}
+		return dialResult{error: ctx.Err()}
 	}
 	defer g.dials.give()
 	c, err := g.config.Dial(ctx, to)
-	return dialled{c, to.Addr(), err}
+	return dialResult{c, to.Addr(), err}
 }
 
 // join makes outer end with the connection; it returns false if that has already ended.

@@ -17,7 +17,7 @@ import (
 )
 
 // Sockets makes an unbound socket in the sandbox's network namespace, with a domain and a type of
-// socket(2). A raw one has incoming TCP, of which the gate looks at resets.
+// socket(2). A raw one receives TCP; the gate looks only at resets.
 type Sockets func(domain, kind int) (*os.File, error)
 
 // Config is the configuration of a gate.
@@ -40,8 +40,8 @@ type Config struct {
 	Dial func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 	// OwnAddresses returns the machine's own addresses; nil means those of its interfaces.
 	OwnAddresses func() []netip.Prefix
-	// Resets makes the gate ask Sockets for a raw one. By it, the gate sees connections
-	// without a listener: the kernel refuses connections to ports of names that no rule has.
+	// Resets makes the gate ask Sockets for a raw one. With it, the gate sees which connections to
+	// ports without a listener the kernel refuses.
 	Resets bool
 	// Memory is the limit of the command's memory, in bytes; 0 means none. The gate holds at most a
 	// quarter of it.
@@ -61,8 +61,8 @@ const (
 
 // A Gate serves one sandbox.
 type Gate struct {
-	// Unseen is why a gate with Resets sees none: connections to ports that no rule has are refused, and not
-	// reported. It may be nil.
+	// Unseen is why a gate with Resets sees none. It then does not report refused connections to ports
+	// that no rule has. It may be nil.
 	Unseen error
 
 	config Config

@@ -87,7 +87,7 @@ func helloName(r io.Reader) (name string, read []byte, err error) {
 		if read, err = readMore(r, read, int(header[3])<<8|int(header[4])); err != nil {
 			return "", read, err
 		}
-		// To parse the records again with each one would take a second for the smallest ones.
+		// Parsing all records again after each one would take a second for the smallest records.
 		begins = append(begins, read[begin:min(len(read), begin+messageHeader-len(begins))]...)
 		size += len(read) - begin
 		whole := messageHeader
@@ -118,7 +118,7 @@ func readMore(r io.Reader, read []byte, size int) ([]byte, error) {
 // parseHello reads whole records. It returns io.EOF if the message is longer.
 func parseHello(records []byte) (name string, err error) {
 	whole := false
-	err = tls.Server(received{bytes.NewReader(records), nil}, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	err = tls.Server(receivedConn{bytes.NewReader(records), nil}, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		name, whole = hello.ServerName, true
 		return nil, errNoSNI // no handshake follows
 	}}).Handshake()
@@ -136,14 +136,14 @@ func parseHello(records []byte) (name string, err error) {
 	return "", errHello
 }
 
-// received is a connection with only these received bytes. It drops the server's answer.
-type received struct {
+// A receivedConn is a connection with only these received bytes. It drops the server's answer.
+type receivedConn struct {
 	*bytes.Reader
 	net.Conn
 }
 
-func (c received) Read(b []byte) (int, error) { return c.Reader.Read(b) }
-func (received) Write(b []byte) (int, error)  { return len(b), nil }
+func (c receivedConn) Read(b []byte) (int, error) { return c.Reader.Read(b) }
+func (receivedConn) Write(b []byte) (int, error)  { return len(b), nil }
 
 // A head is an HTTP/1 request up to its body.
 type head struct {

@@ -121,7 +121,7 @@ func newInjector(g *Gate, of *Injection) *injector {
 	}
 	go func() {
 		defer close(in.served)
-		in.server.ServeTLS(handedOver{in}, "", "")
+		in.server.ServeTLS(injectorListener{in}, "", "")
 	}()
 	return in
 }
@@ -144,7 +144,7 @@ func (in *injector) serve(c *conn, n *name, first []byte) {
 		return
 	}
 	defer in.places.give()
-	t := &terminated{Conn: c.inner, of: c, first: first, closed: make(chan struct{})}
+	t := &terminatedConn{Conn: c.inner, of: c, first: first, closed: make(chan struct{})}
 	select {
 	case in.accepted <- t:
 		<-t.closed
@@ -270,11 +270,11 @@ func (in *injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in.proxy.ServeHTTP(w, r)
 }
 
-// terminated is a connection of the sandbox whose TLS the gate ends.
-type terminated struct {
+// A terminatedConn is a connection of the sandbox whose TLS the gate ends.
+type terminatedConn struct {
 	net.Conn
 	of    *conn
-	first []byte                    // is read first
+	first []byte                    // what Read returns first
 	until atomic.Pointer[time.Time] // the deadline of a write with a time limit; nil for none
 
 	close    sync.Once
@@ -287,11 +287,11 @@ type terminated struct {
 
 type terminatedKey struct{}
 
-func terminatedOf(r *http.Request) *terminated {
-	return r.Context().Value(terminatedKey{}).(*terminated)
+func terminatedOf(r *http.Request) *terminatedConn {
+	return r.Context().Value(terminatedKey{}).(*terminatedConn)
 }
 
-func (t *terminated) Read(p []byte) (n int, err error) {
+func (t *terminatedConn) Read(p []byte) (n int, err error) {
 	if len(t.first) > 0 {
 		n, t.first = copy(p, t.first), t.first[min(len(p), len(t.first)):]
 	} else {
@@ -302,7 +302,7 @@ func (t *terminated) Read(p []byte) (n int, err error) {
 }
 
 // Write takes no longer than stuck, however many earlier bytes were taken.
-func (t *terminated) Write(p []byte) (int, error) {
+func (t *terminatedConn) Write(p []byte) (int, error) {
 	until := time.Now().Add(t.of.gate.bounds.stuck)
 	if set := t.until.Load(); set != nil && set.Before(until) {
 		until = *set
@@ -313,25 +313,25 @@ func (t *terminated) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (t *terminated) SetWriteDeadline(at time.Time) error {
+func (t *terminatedConn) SetWriteDeadline(at time.Time) error {
 	if t.until.Store(nil); !at.IsZero() {
 		t.until.Store(&at)
 	}
 	return t.Conn.SetWriteDeadline(at)
 }
 
-func (t *terminated) SetDeadline(at time.Time) error {
+func (t *terminatedConn) SetDeadline(at time.Time) error {
 	return errors.Join(t.SetReadDeadline(at), t.SetWriteDeadline(at))
 }
 
-func (t *terminated) Close() error {
+func (t *terminatedConn) Close() error {
 	err := t.Conn.Close()
 	t.close.Do(func() { close(t.closed) })
 	return err
 }
 
 // enter returns false after the connection has ended.
-func (t *terminated) enter() bool {
+func (t *terminatedConn) enter() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.ended {
@@ -341,16 +341,16 @@ func (t *terminated) enter() bool {
 }
 
 // note keeps why a request had no answer.
-func (t *terminated) note(why string) {
+func (t *terminatedConn) note(why string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failed = clip(why)
 }
 
-// handedOver is the listener of the server.
-type handedOver struct{ *injector }
+// An injectorListener is the listener of the server.
+type injectorListener struct{ *injector }
 
-func (h handedOver) Accept() (net.Conn, error) {
+func (h injectorListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-h.accepted:
 		return c, nil
@@ -359,8 +359,8 @@ func (h handedOver) Accept() (net.Conn, error) {
 	}
 }
 
-func (handedOver) Close() error   { return nil }
-func (handedOver) Addr() net.Addr { return &net.TCPAddr{} }
+func (injectorListener) Close() error   { return nil }
+func (injectorListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 type copyBuffers struct{}
 

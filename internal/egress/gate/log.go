@@ -26,12 +26,12 @@ type hearer struct {
 // flushAfter is for how long successes are summed up.
 const flushAfter = 200 * time.Millisecond
 
-// Hear calls tell with each later decision, one at a time, until stop or until the gate is closed.
+// Hear calls report with each later decision, one at a time, until stop or until the gate is closed.
 // It reports each refusal or failure only the first time, and a limited number of different ones;
-// it counts the others. It sums up successful connections for a fifth of a second. When stop has
-// returned, tell has got everything that a command could know before.
-func (g *Gate) Hear(tell func(egress.Decision)) (stop func()) {
-	h := &hearer{report: tell, reported: map[egress.Decision]bool{}, sums: map[egress.Decision]*egress.Decision{}}
+// it counts the others. It sums up successful connections for a fifth of a second. When stop
+// returns, report has received every decision that a command could have noticed.
+func (g *Gate) Hear(report func(egress.Decision)) (stop func()) {
+	h := &hearer{report: report, reported: map[egress.Decision]bool{}, sums: map[egress.Decision]*egress.Decision{}}
 	l := &g.log
 	l.mu.Lock()
 	defer l.mu.Unlock()

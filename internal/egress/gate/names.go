@@ -67,8 +67,8 @@ func (ns *names) behind(fake netip.Addr) *name {
 	return ns.byFake[fake]
 }
 
-// settle gives a name its address after a lookup, unless there are too many names.
-func (ns *names) settle(n *name, most int) (netip.Addr, bool) {
+// assign gives a name its address after a lookup, unless there are too many names.
+func (ns *names) assign(n *name, most int) (netip.Addr, bool) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	if other := ns.byName[n.name]; other != nil && other.fake.IsValid() {
@@ -186,7 +186,7 @@ func (g *Gate) answer(message []byte) []byte {
 	return q.reply(code, fake)
 }
 
-// open finds a name and listens on its ports, before anybody learns its address.
+// open looks a name up and listens on its ports, before anybody learns its address.
 func (g *Gate) open(n *name) (netip.Addr, dnsmessage.RCode) {
 	if err := g.lookup(g.closing, n); g.isClosing() {
 		return netip.Addr{}, dnsmessage.RCodeServerFailure
@@ -214,7 +214,7 @@ func (g *Gate) open(n *name) (netip.Addr, dnsmessage.RCode) {
 		g.decided(egress.Decision{Name: n.name, Reason: refused.Error()})
 		return netip.Addr{}, dnsmessage.RCodeNameError
 	}
-	fake, ok := g.names.settle(n, g.bounds.names)
+	fake, ok := g.names.assign(n, g.bounds.names)
 	if !ok {
 		g.decided(egress.Decision{Name: n.name, Reason: tooManyNames(g.bounds.names).Error()})
 		return netip.Addr{}, dnsmessage.RCodeServerFailure

@@ -103,7 +103,7 @@ func (g *Gate) serveProxy(c *conn) {
 	n := g.names.at(text, ports)
 	outer, refused := g.reach(c, n, port)
 	if refused == nil {
-		if _, ok := g.names.settle(n, g.bounds.names); !ok {
+		if _, ok := g.names.assign(n, g.bounds.names); !ok {
 			reset(outer)
 			refused = &refusal{forbidden, tooManyNames(g.bounds.names)}
 		}
@@ -137,7 +137,7 @@ func isAddress(text string) bool {
 	return err == nil
 }
 
-// part sends a program the reason, and ends. A reset at once could overtake the reason.
+// part sends a program the reason, and waits for a moment: a reset at once could overtake the reason.
 func (c *conn) part(text []byte) {
 	half, ok := c.inner.(interface{ CloseWrite() error })
 	if _, err := c.inner.Write(text); err != nil || !ok {
@@ -234,7 +234,7 @@ func (h *head) forwarded(path string) []byte {
 	return []byte(strings.Join(append(lines, "Connection: close"), "\r\n") + "\r\n\r\n")
 }
 
-// authorized judges the first password alone.
+// authorized reports whether the first password in the header is the right one.
 func (h *head) authorized(password string) bool {
 	for _, line := range h.fields() {
 		if name, value, _ := strings.Cut(line, ":"); strings.EqualFold(name, "proxy-authorization") {

@@ -13,8 +13,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/egress"
 )
 
-// resets are how the sandbox's kernel refuses connections without a listener. Otherwise a command's
-// failed attempt would not be reported.
+// resets are the packets by which the sandbox's kernel refuses connections without a listener. By
+// them, the gate reports a command's failed attempts.
 type resets struct {
 	gate    *Gate
 	packets net.PacketConn // nil if the gate does not see them
