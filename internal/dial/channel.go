@@ -25,12 +25,12 @@ const abandonFor = time.Second
 // methods at once.
 type Channel struct {
 	socket  *os.File
-	sending chan struct{} // has a value while a message is sent: messages must not interleave
+	sending chan struct{} // holds a value while a goroutine sends: messages must not interleave
 }
 
 // NewChannel makes a channel. The engine process inherits engineEnd, whose number is in
-// [wire.ChannelEnv]; the caller closes its own copy after the start, and the host's end at last
-// with [Channel.Close]. The end of the host's end, by Close or death, ends the engine. Both are
+// [wire.ChannelEnv]. The caller closes its own copy after the start, and later the host's end, with
+// [Channel.Close]. When the host's end closes, by Close or by death, the engine ends. Both ends are
 // close-on-exec. The error is the system's: there are too many open files.
 func NewChannel() (hostEnd *Channel, engineEnd *os.File, err error) {
 	ours, theirs, err := frame.FilePair()

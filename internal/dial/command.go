@@ -28,8 +28,8 @@ type clientProcess struct {
 
 	patience time.Duration
 	cancel   context.CancelFunc // gives up the call of Run
-	mortal   sync.Once          // SIGKILL was requested
-	overdue  atomic.Bool        // and the end was not reported
+	killing  sync.Once          // for the first SIGKILL
+	overdue  atomic.Bool        // the engine did not report the end after SIGKILL in time
 
 	done   chan struct{}
 	result shared.Result // valid after done
@@ -52,7 +52,7 @@ func (p *clientProcess) follow(stream grpc.ServerStreamingClient[pb.RunReply]) {
 		case *pb.RunReply_Exited:
 			p.result, _ = pb.From[shared.Result](kind.Exited)
 			p.result.Usage.CPU, ended = max(0, p.result.Usage.CPU), true
-			if p.err = possible(p.result.Status); p.err != nil {
+			if p.err = checkStatus(p.result.Status); p.err != nil {
 				p.result = shared.Result{}
 			}
 		case *pb.RunReply_Broken:
@@ -95,7 +95,7 @@ func (p *clientProcess) Signal(ctx context.Context, sig shared.Signal) error {
 		return os.ErrProcessDone
 	}
 	if sig == syscall.SIGKILL {
-		p.mortal.Do(func() { go p.await() })
+		p.killing.Do(func() { go p.await() })
 	}
 	_, err := p.engine.Signal(ctx, &pb.SignalRequest{ProcessId: p.id, Signal: int32(sig)})
 	return errorFromStatus(err)
@@ -123,9 +123,9 @@ func brokenFromPB(detail *pb.Error) error {
 	return &shared.Error{Kind: shared.ErrBroken, Message: err.Error()}
 }
 
-// possible refuses an impossible status: a wait status in place of a code, say, whose low byte, as
-// an exit status, is 0.
-func possible(s shared.ExitStatus) error {
+// checkStatus refuses an impossible status, such as a wait status in place of a code: its low byte,
+// as an exit status, would be 0.
+func checkStatus(s shared.ExitStatus) error {
 	if s.Signal < 0 || s.Signal > 127 || s.Signal == 0 && (s.Code < 0 || s.Code > 255) {
 		return &shared.Error{Kind: shared.ErrBroken, Message: fmt.Sprintf("the engine reported code %d and signal %d, with which no process can end", s.Code, int(s.Signal))}
 	}

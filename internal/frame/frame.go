@@ -102,7 +102,7 @@ func Expect(r io.Reader, kind byte, limit int, m Message) error {
 	return Decode(payload, m)
 }
 
-// Fail makes the read an error.
+// Fail makes the result of a read an error. An invalid message must not be written.
 func (c *Codec) Fail(what string) {
 	if c.err == nil {
 		c.err = Malformed(what)

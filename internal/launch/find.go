@@ -129,8 +129,8 @@ func (s *Engines) Info(name string) (shared.Info, bool) {
 	return s.o.Builtins.Info(name)
 }
 
-// knows reports whether an engine is a part of this program, or was given to it. A directory of
-// engines can have others.
+// knows reports whether an engine is a part of this program, or was given to it. With a directory of
+// engines it reports true, because the directory may have the engine.
 func (s *Engines) knows(name string) bool {
 	_, builtin := s.o.Builtins.engines[name]
 	_, declared := s.o.Declared[name]
@@ -261,8 +261,8 @@ func (s *Engines) find(name string) (program, error) {
 	if s.o.OneShot {
 		env = append(env, wire.OnceEnv+"=1")
 	}
-	// Only this project's programs in this program's directory: that is usually in PATH, and nobody
-	// has installed its other programs as engines.
+	// Use only this project's engines in this program's directory: the directory is usually in PATH,
+	// and nobody installed its other programs as engines.
 	if dir := s.dir(); dir != "" && paths.IsName(name) && (builtin || slices.Contains(ours, name) || s.o.Dir != "") {
 		beside := filepath.Join(dir, programPrefix+name)
 		file, err := hostpath.Installed(beside)

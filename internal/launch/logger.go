@@ -26,7 +26,7 @@ func (g *LogGate) Logger(of hclog.Logger) hclog.Logger {
 func (g *LogGate) Close(patience time.Duration) {
 	done := make(chan struct{})
 	go func() {
-		g.logger.DeregisterSink(g.sink) // waits for who logs
+		g.logger.DeregisterSink(g.sink) // waits for goroutines that log
 		close(done)
 	}()
 	select {

@@ -18,8 +18,8 @@ func Ended(pidfd int, patience time.Duration) bool {
 	}
 }
 
-// Kill kills a process and waits at most patience for its end, if it still is the one that is meant:
-// by now its number may be another's. It reports whether it was.
+// Kill kills a process and waits at most patience for its end, if still accepts the process: its number
+// may be another process's by now. It reports whether it has killed one.
 func Kill(pid int, still func(pid int) bool, patience time.Duration) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
