@@ -52,7 +52,7 @@ func Refused(engine string, losses []Loss) error {
 	}
 	nor := ""
 	if len(others) > 0 {
-		nor = ", nor " + strings.Join(others, ", ") + ", which is asked for, too"
+		nor = ", nor " + strings.Join(others, ", ") + ", which the definition needs too"
 	}
 	return &Error{Kind: ErrUnsupported, Attribute: losses[i].Attribute, Hint: losses[i].Hint,
 		Message: fmt.Sprintf("engine %q cannot enforce %s: it has no feature %s%s", engine, strings.Join(what, ", "), strings.Join(features, ", "), nor)}

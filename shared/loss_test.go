@@ -81,7 +81,7 @@ func TestRefusedNamesAll(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	err = Refused("e", spec.Without(Features{FeatureFilesystemMinimal, FeatureTempPrivate, FeatureProcessesHidden}))
-	if err == nil || !strings.Contains(err.Error(), "no feature network.none, nor home.private, kernel.filtered, metadata, which is asked for, too;") {
+	if err == nil || !strings.Contains(err.Error(), "no feature network.none, nor home.private, kernel.filtered, metadata, which the definition needs too;") {
 		t.Errorf("%v", err)
 	}
 }

@@ -115,9 +115,9 @@ func args(network shared.NetworkMode, ops []holder.Op, firstFD int) (words []str
 		needs, bears int
 		of           string
 	}{
-		{len(ops), maxMounts, "mounts and bubblewrap, which reads the table of all for each,"},
-		{len(files), maxInputs, "descriptors and bubblewrap"},
-		{len(words), maxArguments - reserved, "option words and bubblewrap"},
+		{len(ops), maxMounts, "mounts"},
+		{len(files), maxInputs, "descriptors"},
+		{len(words), maxArguments - reserved, "option words"},
 	} {
 		if bound.needs > bound.bears {
 			dests := make([]string, len(ops))
@@ -126,7 +126,7 @@ func args(network shared.NetworkMode, ops []holder.Op, firstFD int) (words []str
 			}
 			dir, n := hostpath.MostIn(dests)
 			return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "engine",
-				Message: fmt.Sprintf("the sandbox needs %d %s takes %d; %d of its %d mounts lie in %s", bound.needs, bound.of, bound.bears, n, len(ops), hostpath.Quote(dir)),
+				Message: fmt.Sprintf("the sandbox needs %d %s, and bubblewrap takes at most %d; %d of its %d mounts lie in %s", bound.needs, bound.of, bound.bears, n, len(ops), hostpath.Quote(dir)),
 				Hint:    `use engine = "native", or hide or bind whole directories in place of many paths in them`}
 		}
 	}

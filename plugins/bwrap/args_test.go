@@ -53,10 +53,10 @@ func TestArgs(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	for want, ops := range map[string][]holder.Op{
-		"which reads the table of all for each": slices.Repeat([]holder.Op{{Kind: holder.ReadOnlyBind, Source: "/s", Dest: "/d"}}, 1501),
-		"option words":                          slices.Repeat([]holder.Op{{Kind: holder.Memory, Dest: "/d"}}, 1490),
-		"descriptors":                           slices.Repeat([]holder.Op{{Kind: holder.Pin, Source: "/s", Dest: "/d", FromSpec: true}}, 1000),
-		"bind_paths[3]: ":                       {{Kind: holder.ReadOnlyBind, Source: "/" + strings.Repeat("x", 128<<10), Dest: "/d", Why: "bind_paths[3]"}},
+		"needs 1501 mounts, and bubblewrap takes at most 1500;": slices.Repeat([]holder.Op{{Kind: holder.ReadOnlyBind, Source: "/s", Dest: "/d"}}, 1501),
+		"option words":    slices.Repeat([]holder.Op{{Kind: holder.Memory, Dest: "/d"}}, 1490),
+		"descriptors":     slices.Repeat([]holder.Op{{Kind: holder.Pin, Source: "/s", Dest: "/d", FromSpec: true}}, 1000),
+		"bind_paths[3]: ": {{Kind: holder.ReadOnlyBind, Source: "/" + strings.Repeat("x", 128<<10), Dest: "/d", Why: "bind_paths[3]"}},
 	} {
 		_, _, err := args(0, ops, 4)
 		e, ok := errors.AsType[*shared.Error](err)

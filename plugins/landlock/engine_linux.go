@@ -143,8 +143,8 @@ func attach(_ context.Context, spec *shared.Spec) (_ *cmdengine.Attachment, err 
 func (s *openSandbox) refuseSockets() error {
 	for _, e := range s.spec.Table {
 		if e.Access.Shows() && isSocket(e.Source) && !s.options.filter.UnixSockets {
-			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: e.Why, Message: fmt.Sprintf("to connect to %q needs unix sockets, and Landlock cannot tell them apart", e.Source),
-				Hint: "leave it out, or say config { unix_sockets = true }: commands then reach every socket that you can connect to"}
+			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: e.Why, Message: fmt.Sprintf("connecting to %q needs unix sockets, which Landlock cannot tell apart", e.Source),
+				Hint: "leave it out, or set config { unix_sockets = true }: commands then reach every socket that you can connect to"}
 		}
 	}
 	return nil

@@ -196,7 +196,7 @@ func (m *maker) grant(w want, holes []want) error {
 		}
 		if len(m.rules) > maxRules {
 			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: holes[0].why,
-				Message: fmt.Sprintf("to hide %s needs more than %d rules of Landlock, one for each name beside it and above", hostpath.Quote(holes[0].path), maxRules),
+				Message: fmt.Sprintf("hiding %s needs more than %d rules of Landlock, one for each name beside it and above", hostpath.Quote(holes[0].path), maxRules),
 				Hint:    "show a smaller directory, or use an engine with mounts"}
 		}
 	}

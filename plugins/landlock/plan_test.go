@@ -171,7 +171,7 @@ func TestTooManyRules(t *testing.T) {
 	ops := []holder.Op{asked(holder.Bind, "/ws", "workspace"), asked(holder.HideFile, "/ws/7", `deny_paths "7"`)}
 	_, err := domainOf(wants(ops, func(string) bool { return false }), 7, func(dir string) ([]fs.DirEntry, error) { return fs.ReadDir(crowd, dir[1:]) })
 	refused, ok := errors.AsType[*shared.Error](err)
-	if !ok || refused.Kind != shared.ErrUnsupported || refused.Attribute != `deny_paths "7"` || !strings.Contains(refused.Message, `to hide "/ws/7" needs more than`) {
+	if !ok || refused.Kind != shared.ErrUnsupported || refused.Attribute != `deny_paths "7"` || !strings.Contains(refused.Message, `hiding "/ws/7" needs more than`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -57,7 +57,7 @@ func execError(e *sandboxinit.ExecError, where string) *shared.Error {
 	case e.Op == sandboxinit.OpTrace:
 		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: "trace", Message: "this kernel does not let the command be traced: " + reason, Hint: "run the command without a trace"}
 	case e.Op == sandboxinit.OpNamespaces:
-		return &shared.Error{Kind: shared.ErrUnavailable, Message: "the kernel makes no user namespace inside that of the sandbox, which must protect its mounts: " + reason,
+		return &shared.Error{Kind: shared.ErrUnavailable, Message: "the kernel refuses the user namespace that protects the mounts of the sandbox: " + reason,
 			Hint: "permit it: sysctl kernel.unprivileged_userns_clone and user.max_user_namespaces"}
 	case e.Op == sandboxinit.OpRlimit:
 		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: fmt.Sprintf("setting %s, which is limited for this process or for the one that began the session: %s", e.Path, reason)}

@@ -51,7 +51,7 @@ func bounded(ops []holder.Op) error {
 	}
 	dir, n := hostpath.MostIn(dests)
 	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "deny_paths",
-		Message: fmt.Sprintf("to hide and protect needs %d mounts with %d bytes of paths, more than %d or %d; %d of them are in %s",
+		Message: fmt.Sprintf("hiding and protecting needs %d mounts with %d bytes of paths, more than %d or %d; %d of them are in %s",
 			len(ops), size, maxSteps, maxStepBytes, n, hostpath.Quote(dir)),
 		Hint: "remove what is not needed there, or hide a directory as a whole by its name in deny_paths"}
 }

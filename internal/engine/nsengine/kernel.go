@@ -45,7 +45,7 @@ func content(path string) string {
 const (
 	FixMaxNamespaces = "as root: sysctl -w user.max_user_namespaces=15000, and keep it in /etc/sysctl.d"
 	FixContainer     = "start the outer container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined (podman: --security-opt unmask=ALL; Kubernetes: procMount: Unmasked), or use an engine that needs no namespaces"
-	FixSandbox       = "say config { nested_userns = true } in the definition of the sandbox around it"
+	FixSandbox       = "set config { nested_userns = true } in the definition of the sandbox around it"
 	FixModule        = "look for a seccomp filter or a security module (AppArmor, SELinux) that denies it: grep Seccomp /proc/self/status, dmesg, the audit log"
 	fixClone         = "as root: sysctl -w kernel.unprivileged_userns_clone=1, and keep it in /etc/sysctl.d"
 )

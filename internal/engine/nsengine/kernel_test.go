@@ -12,7 +12,7 @@ func TestRefused(t *testing.T) {
 		k    Kernel
 		want string
 	}{
-		{Kernel{Sandbox: true, MaxNamespaces: "0"}, "inside a sandbox whose commands may not make namespaces; say config { nested_userns = true }"},
+		{Kernel{Sandbox: true, MaxNamespaces: "0"}, "inside a sandbox whose commands may not make namespaces; set config { nested_userns = true }"},
 		{Kernel{Sandbox: true, Root: true}, "root has no rights in namespaces of its own; run the sandbox around it as an ordinary user"},
 		{Kernel{MaxNamespaces: "0", Container: true}, "user.max_user_namespaces is 0; as root"},
 		{Kernel{UnprivilegedClone: "0", Root: true}, "the kernel refuses new namespaces"},
