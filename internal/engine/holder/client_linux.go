@@ -198,7 +198,10 @@ func (c *Client) ask(ctx context.Context, about *Launcher, kind byte, m frame.Me
 	}
 	err = over.Send(message, fds...)
 	theirs.Close()
-	if err != nil {
+	if errors.Is(err, unix.ETOOMANYREFS) { // a command can cause that; nothing was sent
+		answers.Close()
+		return nil, 0, mountError("asking the holder", err)
+	} else if err != nil {
 		over.Close() // half a message may be out
 	}
 	giveUp := func() { answers.Close() } // the holder then kills what it has started

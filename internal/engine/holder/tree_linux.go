@@ -259,8 +259,7 @@ func (b *builder) guard(k Kind, dest string) *MountError {
 }
 
 func (b *builder) bind(source, dest string, attributes uint64) *MountError {
-	relative := source[1:]
-	relative = cmp.Or(relative, ".")
+	relative := cmp.Or(source[1:], ".")
 	fd, err := openBeneath(b.host, relative)
 	if err != nil {
 		return mountError("opening "+strconv.Quote(source), err)
@@ -358,8 +357,7 @@ func (b *builder) point(dest string, isDir bool) (int, *MountError) {
 // may be made.
 func (b *builder) parent(dest string) (int, string, *MountError) {
 	dir, name := path.Split(dest)
-	dir = strings.TrimSuffix(dir, "/")
-	dir = cmp.Or(dir, ".")
+	dir = cmp.Or(strings.TrimSuffix(dir, "/"), ".")
 	fd, failed := b.point(dir, true)
 	if failed != nil {
 		return -1, "", failed
