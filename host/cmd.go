@@ -61,10 +61,10 @@ type Cmd struct {
 	Review string
 
 	// Stdin, Stdout and Stderr are as in os/exec: nil is the null device, the command gets an
-	// *os.File itself, and a pipe copies everything else. A pipe also copies a regular file as
-	// Stdin of a confined command, which could otherwise reopen it for writing, and what a confined
-	// command writes to a pipe, socket or regular file as Stderr, for Report.Denials; in a session
-	// with processes, it gets a regular file itself. If Stdout and Stderr are the same writer or
+	// *os.File itself, and a pipe copies everything else. For a confined command, a pipe also
+	// copies a regular file as Stdin, which the command could otherwise reopen for writing. And it
+	// copies to a pipe, socket or regular file as Stderr, for Report.Denials; but in a session with
+	// processes the command gets a regular file itself. If Stdout and Stderr are the same writer or
 	// file, one goroutine at a time calls Write.
 	//
 	// The command never gets the caller's terminal: it could read what the user types, and change
@@ -124,9 +124,9 @@ type Cmd struct {
 	// isolates leaves no process that could hold the output open.
 	WaitDelay time.Duration
 
-	// Events, if set, is called for each event while the command runs, and for the engine's
-	// messages about a long preparation, one call at a time. Wait waits for it as for Stdout's
-	// Write.
+	// Events, if set, is called for each event while the command runs, for the engine's messages
+	// about a long preparation, and by Wait for what was found after the end, one call at a time.
+	// Wait waits for it as for Stdout's Write.
 	Events func(shared.Event)
 
 	host       *Host

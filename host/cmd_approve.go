@@ -96,7 +96,7 @@ func (c *Cmd) Approve(scope ApprovalScope) (ApprovalRequest, error) {
 	case d.Outcome == policy.Denied && !d.Ask:
 		return ApprovalRequest{}, &DeniedError{Sandbox: name, Decision: d}
 	case !d.Ask:
-		return ApprovalRequest{}, fmt.Errorf("sandbox %q: no approval is needed: %s = %q", name, "the mode of approvals", facts.Mode.String())
+		return ApprovalRequest{}, fmt.Errorf("sandbox %q: no approval is needed: the mode of approvals = %q", name, facts.Mode.String())
 	}
 	opened, err := c.host.pool.Unconfined(c.opening(c.ctx), t, nil)
 	if err != nil {
@@ -151,14 +151,14 @@ func (c *Cmd) ask(ctx context.Context, opened *sandbox.Open, facts policy.Facts)
 		}
 		facts.Approval = answer
 		if err := c.host.remember(ctx, &request, answer); err != nil {
-			c.degraded = append(c.degraded, fmt.Sprintf("the approval holds for this command alone: %v", err))
+			c.earlyNotes = append(c.earlyNotes, fmt.Sprintf("the approval holds for this command alone: %v", err))
 		}
 	}
 	d := policy.Decide(facts)
 	if d.Outcome != policy.Unsandboxed {
 		return denied(d, nil)
 	}
-	c.approved = request.Dir
+	c.approvedDir = request.Dir
 	return d, nil
 }
 
@@ -173,7 +173,7 @@ func (c *Cmd) request(ctx context.Context, opened *sandbox.Open) (ApprovalReques
 		SessionTTL: c.host.sessionTTL(), Remembers: c.host.options.Approvals.Store != nil,
 		environ: env.Exact(c.Env, facts.NewEnvironment(c.callerEnviron()).Lookup), defined: env.Defined(&opened.Definition, c.host.credentials(), c.host.options.Workspace.Env),
 	}
-	if slices.Contains(c.notes, facts.MachinesTemp) {
+	if slices.Contains(c.environmentNotes, facts.MachinesTemp) {
 		r.Warnings = append(r.Warnings, facts.MachinesTemp)
 	}
 	for _, entry := range r.environ {

@@ -12,8 +12,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// decided records the decision on a command that does not run.
-func (c *Cmd) decided(sandbox, engine string, d policy.Decision) {
+// recordDecision records the decision on a command that does not run.
+func (c *Cmd) recordDecision(sandbox, engine string, d policy.Decision) {
 	c.change(func(r *Report) {
 		r.Sandbox, r.Engine, r.Decision, r.Rule, r.Reason = sandbox, engine, d.Outcome.String(), string(d.Rule), d.Reason
 	})
@@ -57,7 +57,7 @@ func (c *Cmd) logRefusal(refusal error) {
 	}
 	r := c.record(audit.EventEnd)
 	c.mu.Lock()
-	allowed := c.announced != nil && c.report.Decision != policy.Denied.String()
+	allowed := c.lastAnnouncement != nil && c.report.Decision != policy.Denied.String()
 	decision, rule, _ := c.denial(refusal)
 	c.mu.Unlock()
 	if allowed { // it failed to start

@@ -20,15 +20,15 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// explain adds to the report what the sandbox denied to a command that failed, was traced, or whose
-// git left files unchanged. It reads the command's errors and looks at the paths in them. It gives
-// up on a file system that does not answer.
-func (c *Cmd) explain(missing bool) {
+// addDenials adds to the report what the sandbox denied to a command that failed, was traced, or
+// whose git left files unchanged. It reads the command's errors and looks at the paths in them. It
+// gives up on a file system that does not answer.
+func (c *Cmd) addDenials(missing bool) {
 	opened := c.opened
 	if opened.Resolved.Spec.Unconfined {
 		return
 	}
-	f := c.failure(opened, c.started, c.origins)
+	f := c.failure(opened, c.startedCommand, c.origins)
 	c.mu.Lock()
 	f.NotFound, f.Succeeded, f.Stderr, f.Traced = missing, !missing && c.endErr == nil, c.files.StderrExcerpt(), slices.Clone(c.calls)
 	f.Network, f.EngineDenials = slices.Clone(c.report.Network), slices.Clone(c.report.Denials)

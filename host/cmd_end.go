@@ -38,17 +38,19 @@ func (c *Cmd) Wait() error {
 		delay = unwindTime // a process may hold the output open forever
 	}
 	stdioErr := c.files.End(delay, c.events)
+	events := c.Events
 	select {
 	case <-c.events: // nobody else calls Events
-		for _, note := range c.lateNotes {
-			c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
-		}
 	default:
+		events = nil
+	}
+	for _, e := range c.lateEvents {
+		c.deliver(e, events)
 	}
 	_, failed := errors.AsType[*ExitError](c.endErr)
 	refused := func(u audit.NetworkUse) bool { return !u.Allowed }
 	if failed || c.endErr == nil && (c.Trace || denial.LeavesFiles(c.files.StderrExcerpt()) || slices.ContainsFunc(c.Report().Network, refused)) {
-		c.explain(false)
+		c.addDenials(false)
 	}
 	// As in os/exec, the command's own end comes first: an error of its stdio may only follow from
 	// it.
@@ -73,28 +75,28 @@ func (c *Cmd) supervise() {
 		err error
 	}
 	c.opened.Ran = true
-	told := make(chan end, 1)
+	ends := make(chan end, 1)
 	go func() {
 		result, err := c.process.Wait(context.Background())
-		told <- end{result, err}
+		ends <- end{result, err}
 	}()
 	var last end
 	var cancelErr error
 	cancelled, waiting := c.ctx.Done(), true
 	for waiting {
 		select {
-		case last = <-told:
+		case last = <-ends:
 			waiting = false
 			continue
 		default:
 		}
 		select {
-		case last = <-told:
+		case last = <-ends:
 			waiting = false
 		case <-c.overdue:
 			waiting = false
 			select {
-			case last = <-told: // mostly the engine's end
+			case last = <-ends: // mostly the engine's end
 			case <-time.After(launch.LostPatience):
 				last.err = &shared.Error{Kind: shared.ErrBroken, Message: "the engine did not report how the command ended"}
 			}
@@ -163,7 +165,7 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 	done := make(chan found, 1)
 	go func() {
 		var f found
-		c.opened.Resolved.Watched = <-c.watching
+		c.opened.Resolved.Watched = <-c.watchedPaths
 		if result != nil {
 			f.replaced = facts.Replaced(c.opened.Resolved.Watched)
 		}
@@ -200,15 +202,15 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 	if f.made.Unsigned {
 		notes = append(notes, "git: the command's commits are not signed, though your commit.gpgSign asks for it: the sandbox has no signing key; git commit --amend --no-edit signs the last commit")
 	}
-	for _, note := range notes {
-		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
-	}
-	for _, place := range f.made.LostWorktrees {
-		c.event(shared.Event{Kind: shared.EventDiscarded, Time: time.Now(), Details: map[string]string{"path": place},
-			Message: fmt.Sprintf("the worktree %s does not exist outside of the sandbox, but its repository lists it: git worktree prune removes it from the list", hostpath.Quote(place))})
-	}
 	if f.unlogged != "" {
-		c.lateNotes = append(c.lateNotes, f.unlogged)
+		notes = append(notes, f.unlogged)
+	}
+	for _, note := range notes {
+		c.lateEvents = append(c.lateEvents, shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
+	}
+	for _, path := range f.made.LostWorktrees {
+		c.lateEvents = append(c.lateEvents, shared.Event{Kind: shared.EventDiscarded, Time: time.Now(), Details: map[string]string{"path": path},
+			Message: fmt.Sprintf("the worktree %s does not exist outside of the sandbox, but its repository lists it: git worktree prune removes it from the list", hostpath.Quote(path))})
 	}
 	c.mu.Lock()
 	c.report.Result, c.report.Repositories, c.report.Instructions = result, f.made.Repositories, f.made.Instructions

@@ -21,7 +21,7 @@ const maxDegraded = 1000
 
 func (c *Cmd) watchEvents() {
 	defer close(c.events)
-	for _, note := range fewNotes(slices.Concat(c.degraded, c.opened.Resolved.Notes, c.notes)) {
+	for _, note := range fewNotes(slices.Concat(c.earlyNotes, c.opened.Resolved.Notes, c.environmentNotes)) {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
 	for _, e := range c.opened.Lost {
@@ -40,20 +40,23 @@ func (c *Cmd) watchEvents() {
 	}
 }
 
-func (c *Cmd) event(e shared.Event) {
+func (c *Cmd) event(e shared.Event) { c.deliver(e, c.Events) }
+
+// deliver adds an event to the report, and passes it to events, which may be nil.
+func (c *Cmd) deliver(e shared.Event, events func(shared.Event)) {
 	if c.abandoned.Load() {
 		return
 	}
 	// Paths in the message may come from the command, so it must be safe to print.
 	e.Message = hostpath.Line(e.Message)
 	c.mu.Lock()
-	switch told := DecodeEvent(&e).(type) {
+	switch decoded := DecodeEvent(&e).(type) {
 	case Denial:
-		c.report.Denials = denial.Add(c.report.Denials, told)
+		c.report.Denials = denial.Add(c.report.Denials, decoded)
 	case LimitReport:
-		c.report.Limits = append(c.report.Limits, told)
+		c.report.Limits = append(c.report.Limits, decoded)
 	case audit.NetworkUse:
-		c.report.Network = audit.AddNetworkUse(c.report.Network, told)
+		c.report.Network = audit.AddNetworkUse(c.report.Network, decoded)
 	}
 	switch e.Kind {
 	case shared.EventDegraded:
@@ -75,8 +78,8 @@ func (c *Cmd) event(e shared.Event) {
 		}
 	}
 	c.mu.Unlock()
-	if c.Events != nil {
-		c.Events(e)
+	if events != nil {
+		events(e)
 	}
 }
 

@@ -40,7 +40,7 @@ func (c *Cmd) command(ctx context.Context, opened *sandbox.Open, planning bool) 
 	}
 	in, notes := c.host.machine.EnvInput(ctx, opened.Resolved, &opened.Definition, c.callerEnviron(), planning)
 	in.Root = in.Root && opened.Engine.Info.Features.Has(shared.FeatureKernelFiltered)
-	in.Command, c.notes = c.Env, notes
+	in.Command, c.environmentNotes = c.Env, notes
 	entries, origins, err := env.Compute(in)
 	if err != nil {
 		return shared.Command{}, nil, err

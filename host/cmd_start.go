@@ -35,13 +35,13 @@ func (c *Cmd) Start() (err error) {
 		return errors.New("host: already started")
 	}
 	if err = c.beginInTime(); err != nil {
-		c.refused(err)
+		c.recordRefusal(err)
 		return err
 	}
 	c.events = make(chan struct{})
 	c.overdue = make(chan struct{})
 	c.mu.Lock()
-	c.process = c.starting
+	c.process = c.startedProcess
 	c.ended = make(chan struct{})
 	c.mu.Unlock()
 	go c.watchEvents()
@@ -66,7 +66,7 @@ func (c *Cmd) beginInTime() error {
 		c.deadline = time.Now().Add(limit)
 		defer time.AfterFunc(limit, func() { cancel(ErrTimedOut) }).Stop()
 	}
-	ctx = sandbox.WithStage(ctx, &c.doing)
+	ctx = sandbox.WithStage(ctx, &c.stage)
 	closePipes := c.files.Closer()
 	begun := make(chan beginning, 1)
 	go func() {
@@ -148,8 +148,8 @@ func (c *Cmd) unstarted(ctx context.Context, err error) error {
 		return c.ctx.Err()
 	case cause == ErrTimedOut:
 		t, _ := c.target()
-		doing, _ := c.doing.Load().(string)
-		return fmt.Errorf("sandbox %q: %w before the command ran, while %s", t.Name, ErrTimedOut, cmp.Or(doing, "it was prepared"))
+		stage, _ := c.stage.Load().(string)
+		return fmt.Errorf("sandbox %q: %w before the command ran, while %s", t.Name, ErrTimedOut, cmp.Or(stage, "it was prepared"))
 	default:
 		return cause
 	}
@@ -162,8 +162,8 @@ func (c *Cmd) undo(err error) {
 	defer c.opened.Release()
 	ctx, cancel := context.WithTimeout(context.Background(), launch.Patience)
 	defer cancel()
-	c.starting.Signal(ctx, syscall.SIGKILL)
-	if _, lost := c.starting.Wait(ctx); ctx.Err() != nil {
+	c.startedProcess.Signal(ctx, syscall.SIGKILL)
+	if _, lost := c.startedProcess.Wait(ctx); ctx.Err() != nil {
 		c.opened.Engine.Kill()
 	} else if lost != nil {
 		c.opened.Engine.Lost(lost)
@@ -191,7 +191,7 @@ func (c *Cmd) begin(ctx context.Context) error {
 	})
 	if facts.State != policy.EngineUnavailable {
 		if e, ok := errors.AsType[*sandbox.RuleError](err); ok {
-			c.decided(name, tried, policy.Decision{Rule: e.Rule, Reason: err.Error()})
+			c.recordDecision(name, tried, policy.Decision{Rule: e.Rule, Reason: err.Error()})
 		}
 		return err
 	}
@@ -203,7 +203,7 @@ func (c *Cmd) begin(ctx context.Context) error {
 func (c *Cmd) beginUnsandboxed(ctx context.Context, t sandbox.Target, facts policy.Facts, cause error) error {
 	name, d := t.Name, policy.Decide(facts)
 	if d.Outcome == policy.Denied && !d.Ask {
-		c.decided(name, facts.Engine, d)
+		c.recordDecision(name, facts.Engine, d)
 		if d.Rule == policy.RuleFallbackDeny && cause != nil {
 			return cause
 		}
@@ -220,7 +220,7 @@ func (c *Cmd) beginUnsandboxed(ctx context.Context, t sandbox.Target, facts poli
 		}
 		if d, err = c.ask(ctx, opened, facts); err != nil {
 			opened.Release()
-			c.decided(name, facts.Engine, d)
+			c.recordDecision(name, facts.Engine, d)
 			return err
 		}
 	}
@@ -254,12 +254,12 @@ func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy
 	} else {
 		watching <- nil
 	}
-	c.watching = watching
+	c.watchedPaths = watching
 	if !c.deadline.IsZero() {
 		command.Timeout = max(time.Until(c.deadline), 1)
 	}
 	sandbox.SetStage(ctx, "engine %q started it", opened.Engine.Info.Name)
-	c.starting, err = opened.Start(ctx, command, files)
+	c.startedProcess, err = opened.Start(ctx, command, files)
 	// The engine may have started the command before it was lost or gave up.
 	opened.Ran = err != nil && (ctx.Err() != nil || errors.Is(err, shared.ErrEngineLost) || errors.Is(err, shared.ErrBroken)) && !launch.NeverRequested(err)
 	switch {
@@ -269,7 +269,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy
 		opened.Engine.Doubt()
 		return ctx.Err()
 	case errors.Is(err, shared.ErrNotFound) && c.Script == "":
-		c.explain(true)
+		c.addDenials(true)
 	}
 	return sandbox.MayPass(err, c.sandboxError(err))
 }
@@ -286,11 +286,11 @@ func (c *Cmd) ready(ctx context.Context, opened *sandbox.Open, decision policy.D
 	if command, c.origins, err = c.command(ctx, opened, false); err != nil {
 		return command, files, &SandboxError{Sandbox: opened.Name, Err: err}
 	}
-	c.started = command
-	if c.approved != "" && command.Dir != c.approved {
+	c.startedCommand = command
+	if c.approvedDir != "" && command.Dir != c.approvedDir {
 		// Another command has put a symlink into this path since the approval.
 		return command, files, &SandboxError{Sandbox: opened.Name, Err: &shared.Error{Kind: shared.ErrDenied,
-			Message: fmt.Sprintf("its directory was %s when it was approved, and is %s now", hostpath.Quote(c.approved), hostpath.Quote(command.Dir))}}
+			Message: fmt.Sprintf("its directory was %s when it was approved, and is %s now", hostpath.Quote(c.approvedDir), hostpath.Quote(command.Dir))}}
 	}
 	// From here until the command runs, nothing reads the environment.
 	if err := c.checkCaller(); err != nil {
@@ -319,9 +319,9 @@ func (c *Cmd) withoutTTY() {
 // Start has returned without the command.
 func (c *Cmd) announce(ctx context.Context, now *announcement, decision Decision, dir string) error {
 	c.mu.Lock()
-	before, abandoned := c.announced, c.abandoned.Load()
+	before, abandoned := c.lastAnnouncement, c.abandoned.Load()
 	if !abandoned {
-		c.announced = now
+		c.lastAnnouncement = now
 	}
 	c.mu.Unlock()
 	if abandoned {
@@ -333,7 +333,7 @@ func (c *Cmd) announce(ctx context.Context, now *announcement, decision Decision
 	sandbox.SetStage(ctx, "the audit log was written")
 	if err := c.logDecision(decision, dir); err != nil {
 		c.mu.Lock()
-		c.announced = before
+		c.lastAnnouncement = before
 		c.mu.Unlock()
 		return err
 	}

@@ -27,7 +27,7 @@ type run struct {
 	ended       chan struct{} // closed when the command has ended and endErr is final
 
 	deadline   time.Time    // the end of the time limit; zero for none
-	doing      atomic.Value // string: the step that Start is in
+	stage      atomic.Value // string: the step that Start is in
 	abandoned  atomic.Bool  // Start has returned while begin still runs
 	endKnown   atomic.Bool  // the end is known, or was given up
 	gaveUp     bool         // nobody reported the end; valid after ended
@@ -38,18 +38,18 @@ type run struct {
 	opened *sandbox.Open
 	endErr error
 
-	files     stdio.Files
-	starting  shared.Process         // result of startIn
-	started   shared.Command         // the command that startIn started
-	origins   []EnvVar               // of its environment
-	watching  <-chan []facts.Watched // the hidden and protected paths
-	degraded  []string               // notes to report before the events
-	lateNotes []string               // notes to report after all events
-	notes     []string               // what a person should know of the environment
-	events    chan struct{}          // closed after the last event
-	auditID   string
-	announced *announcement // the last decision that was logged and reported; nil before; guarded by mu
-	approved  string        // the directory that the approval is for; empty without one
+	files            stdio.Files
+	startedProcess   shared.Process         // result of startIn
+	startedCommand   shared.Command         // the command that startIn started
+	origins          []EnvVar               // of its environment
+	watchedPaths     <-chan []facts.Watched // the hidden and protected paths
+	earlyNotes       []string               // notes to report before the events
+	lateEvents       []shared.Event         // what was found after the end; Wait delivers them
+	environmentNotes []string               // what a person should know of the environment
+	events           chan struct{}          // closed after the last event
+	auditID          string
+	lastAnnouncement *announcement // the last decision that was logged and reported; nil before; guarded by mu
+	approvedDir      string        // the directory that the approval is for; empty without one
 }
 
 type announcement struct {
@@ -85,12 +85,12 @@ func (c *Cmd) change(change func(*Report)) {
 	}
 }
 
-// refused records why the command does not run.
-func (c *Cmd) refused(err error) {
+// recordRefusal records why the command does not run.
+func (c *Cmd) recordRefusal(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.end = endOf(nil, err)
-	if c.announced == nil { // a decision counts once it was reported, as in the audit log
+	if c.lastAnnouncement == nil { // a decision counts once it was reported, as in the audit log
 		c.report.Decision, c.report.Rule, c.report.Reason = c.denial(err)
 	}
 }

@@ -261,6 +261,35 @@ func TestEventsThatBlock(t *testing.T) {
 	})
 }
 
+// What the Host finds after a command's end reaches Events only after the call that still runs.
+func TestEventsOneAtATime(t *testing.T) {
+	t.Parallel()
+	s := &stubs{root: realTemp(t), platform: &stubEngine{name: "bwrap"}}
+	worktree := s.root + "/.git/worktrees/gone/gitdir"
+	must(t, os.MkdirAll(filepath.Dir(worktree), 0o755), os.MkdirAll(s.root+"/.git/objects", 0o755), os.MkdirAll(s.root+"/.git/refs", 0o755),
+		os.WriteFile(s.root+"/.git/HEAD", []byte("ref: refs/heads/main\n"), 0o644), os.WriteFile(s.root+"/.git/config", nil, 0o644))
+	s.platform.starting = func() { must(t, os.WriteFile(worktree, []byte(s.root+"/gone/.git\n"), 0o644)) }
+	h := s.host(t, host.Definition{Limits: host.Limits{PIDs: 10, Enforce: "best_effort"}}, nil)
+	cmd := h.Command(t.Context(), "", "true")
+	var calls atomic.Int32
+	var messages []string
+	cmd.Events = func(e shared.Event) {
+		defer calls.Add(-1)
+		if calls.Add(1) > 1 {
+			t.Error("two calls at a time: ", e.Message)
+			return
+		}
+		for len(cmd.Report().LostWorktrees) == 0 { // the Host has looked by then
+			<-time.After(time.Millisecond)
+		}
+		messages = append(messages, e.Message)
+	}
+	within(t, "Run", func() { must(t, cmd.Run()) })
+	if len(messages) < 2 || !strings.Contains(messages[len(messages)-1], "git worktree prune") {
+		t.Errorf("got %q", messages)
+	}
+}
+
 func TestWriterThatBlocks(t *testing.T) {
 	t.Parallel()
 	h := eventfulHost(t)

@@ -33,7 +33,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	for _, e := range opened.Lost {
 		lost = append(lost, e.Message)
 	}
-	plan.Notes = slices.Concat(c.degraded, lost, opened.Resolved.Notes, c.notes, remarks, c.host.machine.DirNotes(c.Dir, c.callerDir()), c.droppedFromPath(command.Env, origins), session.UnboundedNotes(&opened.Resolved.Spec), plan.Notes)
+	plan.Notes = slices.Concat(c.earlyNotes, lost, opened.Resolved.Notes, c.environmentNotes, remarks, c.host.machine.DirNotes(c.Dir, c.callerDir()), c.droppedFromPath(command.Env, origins), session.UnboundedNotes(&opened.Resolved.Spec), plan.Notes)
 	return &Explanation{
 		Sandbox: opened.Name, Engine: opened.Engine.Info.Name, Source: opened.Engine.Source,
 		Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason, Asks: decision.Ask,
@@ -72,7 +72,7 @@ func (c *Cmd) explainRoute() (*sandbox.Open, policy.Decision, error) {
 		if err != nil {
 			return nil, d, err
 		}
-		c.degraded = append(c.degraded, cause.Error()+"; nothing would run here")
+		c.earlyNotes = append(c.earlyNotes, cause.Error()+"; nothing would run here")
 		return opened, d, nil
 	case d.Outcome == policy.Denied && !d.Ask:
 		return nil, d, &DeniedError{Sandbox: t.Name, Decision: d, Err: cause}
@@ -91,7 +91,7 @@ func (c *Cmd) explainRoute() (*sandbox.Open, policy.Decision, error) {
 		session, _ := c.host.approvalSession()
 		found, err := store.Peek(request.key(), session)
 		if err != nil {
-			c.degraded = append(c.degraded, err.Error())
+			c.earlyNotes = append(c.earlyNotes, err.Error())
 		}
 		facts.Approval = approvalOf(found)
 	}

@@ -50,7 +50,7 @@ func (h *Host) open(ctx context.Context) error {
 		}
 	}
 	h.pool = sandbox.NewPool(sandbox.Config{
-		Engines: h.engines, Machine: h.machine, Session: h.session, Life: h.life, Linger: o.Linger, OneShot: o.OneShot, Logger: h.logger, OnLateEvents: h.logUntold, KeepFindings: h.keepFindings,
+		Engines: h.engines, Machine: h.machine, Session: h.session, Life: h.life, Linger: o.Linger, OneShot: o.OneShot, Logger: h.logger, OnLateEvents: h.logLateConnections, KeepFindings: h.keepFindings,
 		Policy: policy.Facts{AllowBypass: o.Approvals.AllowBypass, Mode: o.Approvals.Mode, ModeOrigin: o.Approvals.ModeOrigin},
 	})
 	return nil

@@ -95,11 +95,11 @@ func (r *Review) Diff(ctx context.Context, w io.Writer, set *ReviewSet, only []s
 		// can hide their contents.
 		cmd.Env = append(cmd.Env, "LC_ALL=C", "GIT_DIR=/dev/null", "GIT_CEILING_DIRECTORIES=/", "GIT_ATTR_NOSYSTEM=1",
 			"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_GLOBAL=/dev/null")
-		var said bytes.Buffer
-		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, w, &said
+		var stderr bytes.Buffer
+		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, w, &stderr
 		const differs = 1
 		if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != differs {
-			return nil, fmt.Errorf("git diff: %w: %.1000s", err, said.Bytes())
+			return nil, fmt.Errorf("git diff: %w: %.1000s", err, stderr.Bytes())
 		}
 	}
 	return left, nil
