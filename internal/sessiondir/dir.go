@@ -192,7 +192,7 @@ func (d *Dir) make() (err error) {
 			return err
 		}
 	}
-	return fmt.Errorf("session directory: not made in %q at %d attempts: %v", d.base, makeAttempts, err)
+	return fmt.Errorf("session directory: not made in %q in %d attempts: %v", d.base, makeAttempts, err)
 }
 
 // attempt is make. It returns errLost if another process has the name or has swept the directory.
@@ -264,7 +264,7 @@ func (d *Dir) Close() error {
 		release(d.lock)
 		return nil
 	}
-	return discard(d.base, d.dir, d.lock)
+	return discard(context.Background(), d.base, d.dir, d.lock)
 }
 
 // What lockDir returns if the directory is no longer the locked one, or if another process holds its
@@ -294,8 +294,8 @@ func touch(lock *os.File) {
 
 // discard renames away the session directory whose lock is held exclusively, releases the lock, and
 // deletes the renamed directory. That may take long; another process that wants the name need not
-// wait.
-func discard(base, dir string, lock *os.File) error {
+// wait. When ctx ends, the rest stays for a sweep.
+func discard(ctx context.Context, base, dir string, lock *os.File) error {
 	dead := deadPrefix + rand.Text()
 	err := os.Rename(dir, filepath.Join(base, dead))
 	release(lock)
@@ -305,7 +305,7 @@ func discard(base, dir string, lock *os.File) error {
 	if err != nil {
 		return fmt.Errorf("session directory: %w", err)
 	}
-	if err := RemoveTree(context.Background(), base, dead); err != nil {
+	if err := RemoveTree(ctx, base, dead); err != nil {
 		return fmt.Errorf("session directory: remove what was %q: %w", dir, err)
 	}
 	return nil

@@ -130,5 +130,5 @@ func Remove(base, name string) error {
 	if err != nil {
 		return err
 	}
-	return discard(base, dir, lock)
+	return discard(context.Background(), base, dir, lock)
 }

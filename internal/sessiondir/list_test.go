@@ -2,6 +2,7 @@ package sessiondir
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -202,5 +203,39 @@ func TestEmptyRecord(t *testing.T) {
 	}
 	if err := d.Claim(t.Context(), "/w"); !errors.Is(err, ErrWorkspace) || !strings.Contains(err.Error(), "its record is empty; remove the session first") {
 		t.Error(err)
+	}
+}
+
+// endedContext ends after some looks at it.
+type endedContext struct {
+	context.Context
+	looks int
+}
+
+func (c *endedContext) Err() error {
+	if c.looks--; c.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// The end of a program does not wait until its sweep has removed a large directory.
+func TestSweepEndsWithinADirectory(t *testing.T) {
+	t.Parallel()
+	base := filepath.Join(t.TempDir(), "base")
+	dir := filepath.Join(base, "u-dead")
+	for _, d := range []string{base, dir} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := Sweep(&endedContext{t.Context(), 1}, base); !errors.Is(err, context.Canceled) || len(removed) > 0 {
+		t.Errorf("removed %q, %v", removed, err)
+	}
+	if removed, err := Sweep(t.Context(), base); err != nil || len(removed) != 1 {
+		t.Errorf("the next one removed %q, %v", removed, err)
 	}
 }

@@ -67,7 +67,7 @@ func sweep(ctx context.Context, base string, now time.Time) (removed []string, e
 				continue
 			}
 		}
-		if err := discard(base, dir, lock); err != nil {
+		if err := discard(ctx, base, dir, lock); err != nil {
 			errs = append(errs, err)
 			continue
 		}
