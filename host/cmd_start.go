@@ -271,7 +271,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy
 	case errors.Is(err, shared.ErrNotFound) && c.Script == "":
 		c.addDenials(true)
 	}
-	return sandbox.MayPass(err, c.sandboxError(err))
+	return sandbox.MarkTransient(err, c.sandboxError(err))
 }
 
 // ready makes the engine's inputs, once the command may run. It reports the decision to the caller

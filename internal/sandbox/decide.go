@@ -107,13 +107,13 @@ type RuleError struct {
 
 func (e *RuleError) Unwrap() error { return e.error }
 
-// FirstUsable tries a definition's engines in their order. It stops at the first engine that does
-// not find that it cannot work on this machine, and returns this engine's error. If no engine can
-// work, the facts say so, and the error is that of the first engine.
+// FirstUsable tries a definition's engines in their order, and returns the first result that is not
+// shared.ErrUnusable: such an engine can work on this machine, or nobody knows. If all engines
+// return ErrUnusable, the facts say so, and the error is that of the first engine.
 //
-// Only after shared.ErrUnusable does it try the next engine, or permit a run without a sandbox. A
-// command in another sandbox can use up processes, memory, descriptors or disk, or stop and kill an
-// engine; such failures are errors, and the command does not run.
+// No other error leads to the next engine, or to a run without a sandbox: a command in another
+// sandbox can use up processes, memory, descriptors or disk, or stop and kill an engine. After such
+// a failure the command does not run.
 func (p *Pool) FirstUsable(ctx context.Context, t *Target, facts *policy.Facts, try func(via Route, engine string) error) (first error) {
 	for _, via := range p.routes(&t.Definition) {
 		engine := p.Engines.Resolve(t.Definition.Engine)
@@ -214,25 +214,26 @@ func (p *Pool) Try(ctx context.Context, t Target, via Route, start func(*Open) e
 		if opened, err = p.Get(ctx, t, via); err == nil {
 			err = start(opened)
 		}
-		if _, ok := errors.AsType[*passing](err); !ok || ctx.Err() != nil {
+		if _, ok := errors.AsType[*transient](err); !ok || ctx.Err() != nil {
 			return err
 		}
 	}
 	return err
 }
 
-// passing is an engine's error that may not repeat.
-type passing struct{ error }
+// transient is an engine's error that may not repeat.
+type transient struct{ error }
 
-func (e *passing) Unwrap() error { return e.error }
+func (e *transient) Unwrap() error { return e.error }
 
-// MayPass marks told, the host's error for an engine's error err, if Try should try again.
-func MayPass(err, told error) error {
+// MarkTransient returns hostErr, the host's error for an engine's error err. It marks hostErr if
+// Try should try again.
+func MarkTransient(err, hostErr error) error {
 	// Not ErrUnavailable: further tries would make a shortage worse.
 	if launch.NeverRequested(err) || errors.Is(err, shared.ErrInvalidSpec) || errors.Is(err, shared.ErrDenied) {
-		return &passing{told}
+		return &transient{hostErr}
 	}
-	return told
+	return hostErr
 }
 
 // Probe finds out whether an engine works on this machine. It starts the engine if necessary.

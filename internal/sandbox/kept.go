@@ -87,8 +87,8 @@ func (k *sharedProcesses) keep(s *slot, releaseHeld func()) {
 	k.holds = append(k.holds, releaseHeld)
 }
 
-// goOn makes changes between two commands part of the second's report. k may be nil.
-func (k *sharedProcesses) goOn(now *facts.Resolved) {
+// carryOver makes changes between two commands part of the second's report. k may be nil.
+func (k *sharedProcesses) carryOver(now *facts.Resolved) {
 	if k != nil {
 		k.pool.mu.Lock()
 		defer k.pool.mu.Unlock()

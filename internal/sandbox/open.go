@@ -104,7 +104,7 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	if err != nil {
 		return nil, err
 	}
-	k.goOn(resolved)
+	k.carryOver(resolved)
 	sb := s.current
 	if sb != nil && !sb.Engine.Usable() {
 		if k != nil { // a new engine cannot know
@@ -177,18 +177,18 @@ func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, unco
 	if p.Session.Each() && (def.Session.Processes || def.Review != "") {
 		return nil, &Error{Sandbox: name, Err: session.ErrNoSession}
 	}
-	reach := session.CredentialKey(&def, p.Machine.Sets())
+	key := session.CredentialKey(&def, p.Machine.Sets())
 	shares := def.Review == view.NewReview || def.Session.Processes
 	for write := false; ; write = true {
-		state, err := p.Session.Get(ctx, reach, write || shares)
+		state, err := p.Session.Get(ctx, key, write || shares)
 		if held, ok := errors.AsType[*session.InUseError](err); ok && t.Planning {
-			state, err = p.Session.Plan(ctx, reach, held)
+			state, err = p.Session.Plan(ctx, key, held)
 		}
 		if err != nil {
 			return nil, err
 		}
 		if shares && state.ID == "" { // of a Host whose commands share nothing else
-			state.ID = p.Session.SharedID(reach)
+			state.ID = p.Session.SharedID(key)
 		}
 		if request.Session = state.Session; !request.Unisolated {
 			request.SessionHome = state.Home // with an unnamed session it is the caller's
@@ -226,13 +226,13 @@ func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, unco
 	}
 }
 
-func (p *Pool) open(ctx context.Context, name string, def view.Definition, resolved *facts.Resolved, via Route, started func() (*launch.Engine, error)) (*Open, error) {
+func (p *Pool) open(ctx context.Context, name string, def view.Definition, resolved *facts.Resolved, via Route, getEngine func() (*launch.Engine, error)) (*Open, error) {
 	SetStage(ctx, "engine %q was started", p.Engines.Resolve(engineOf(def, via)))
-	engine, err := started()
+	engine, err := getEngine()
 	if err != nil {
 		return nil, err
 	}
-	asked := resolved.Spec
+	resolvedSpec := resolved.Spec
 	var decided policy.Decision // a denial; each command on an unconfined route gets its own decision
 	if via.Unconfined {
 		// The approval includes that no limit is enforced; events say so.
@@ -280,7 +280,7 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 		engine.Doubt()
 	}
 	if err != nil {
-		return nil, MayPass(err, engine.Lost(err))
+		return nil, MarkTransient(err, engine.Lost(err))
 	}
 	if def.Review != "" {
 		if err := checkReviewPlace(&spec); err != nil {
@@ -292,7 +292,7 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 	for _, l := range spec.Without(engine.Info.Features) {
 		lost = append(lost, l.Event(engine.Info.Name))
 	}
-	return &Open{Sandbox: sandbox, Name: name, Definition: def, Resolved: resolved, Engine: engine, Decision: decided, Lost: lost, resolvedSpec: asked,
+	return &Open{Sandbox: sandbox, Name: name, Definition: def, Resolved: resolved, Engine: engine, Decision: decided, Lost: lost, resolvedSpec: resolvedSpec,
 		onLateEvents: p.OnLateEvents, running: new(atomic.Int64)}, nil
 }
 

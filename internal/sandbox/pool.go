@@ -72,8 +72,8 @@ type slot struct {
 	used     uint64  // the last use, in Pool.uses; guarded by Pool.mu
 }
 
-// maxLate is how many idle sandboxes of implicit definitions stay open.
-const maxLate = 16
+// maxImplicit is how many idle sandboxes of implicit definitions stay open.
+const maxImplicit = 16
 
 // slot returns the slot of a target, with its lock held.
 func (p *Pool) slot(ctx context.Context, t *Target, via Route) (*slot, error) {
@@ -115,14 +115,14 @@ func (p *Pool) slot(ctx context.Context, t *Target, via Route) (*slot, error) {
 // dropIdle removes from its slot the sandbox of an implicit definition that was unused for the
 // longest time, if there are too many. The caller closes it. p.mu is held.
 func (p *Pool) dropIdle() (idle []*Open) {
-	var late []string
+	var implicit []string
 	for key, s := range p.slots {
 		if s.implicit {
-			late = append(late, key)
+			implicit = append(implicit, key)
 		}
 	}
-	slices.SortFunc(late, func(a, b string) int { return cmp.Compare(p.slots[a].used, p.slots[b].used) })
-	for _, key := range late[:max(0, len(late)-maxLate)] {
+	slices.SortFunc(implicit, func(a, b string) int { return cmp.Compare(p.slots[a].used, p.slots[b].used) })
+	for _, key := range implicit[:max(0, len(implicit)-maxImplicit)] {
 		s := p.slots[key]
 		select {
 		case s.lock <- struct{}{}:

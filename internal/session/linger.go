@@ -21,12 +21,12 @@ type Lingerer struct {
 	linger time.Duration
 
 	mu     sync.Mutex
-	last   map[string]*lingering
+	last   map[string]*lingeringHold
 	closed bool
 }
 
-// lingering is the hold of the last command in one sandbox.
-type lingering struct {
+// lingeringHold is the hold of the last command in one sandbox.
+type lingeringHold struct {
 	hold  *stubs.Hold
 	timer *time.Timer
 }
@@ -34,7 +34,7 @@ type lingering struct {
 // NewLingerer makes a Lingerer that keeps stubs that long; zero means 100 milliseconds, negative
 // not at all.
 func NewLingerer(after time.Duration) *Lingerer {
-	return &Lingerer{linger: cmp.Or(after, defaultLinger), last: map[string]*lingering{}}
+	return &Lingerer{linger: cmp.Or(after, defaultLinger), last: map[string]*lingeringHold{}}
 }
 
 // GiveUp releases hold, of a command in the sandbox, when no further command has come for a while.
@@ -46,7 +46,7 @@ func (l *Lingerer) GiveUp(sandbox string, hold *stubs.Hold) {
 		hold.Release() // the next run removes the rest
 		return
 	}
-	one := &lingering{hold: hold}
+	one := &lingeringHold{hold: hold}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {

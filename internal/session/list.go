@@ -18,13 +18,13 @@ import (
 // List lists this user's named sessions, by name; for root, also those that root has made for
 // owners of workspaces. lookupEnv reads the user's environment; dir is Options.Dir.
 func List(ctx context.Context, lookupEnv func(string) (string, bool), dir string) ([]Info, error) {
-	places, err := findPlaces(lookupEnv, dir)
+	bases, err := findBases(lookupEnv, dir)
 	if err != nil {
 		return nil, err
 	}
 	var list []Info
-	for _, p := range places {
-		found, err := sessiondir.List(p.base)
+	for _, p := range bases {
+		found, err := sessiondir.List(p.dir)
 		if err != nil {
 			return nil, err
 		}
@@ -42,19 +42,19 @@ func List(ctx context.Context, lookupEnv func(string) (string, bool), dir string
 // Remove removes a named session and all that it keeps. It returns ErrSessionInUse while a process
 // uses it, and fs.ErrNotExist if there is none.
 func Remove(lookupEnv func(string) (string, bool), dir, name string) error {
-	places, err := findPlaces(lookupEnv, dir)
+	bases, err := findBases(lookupEnv, dir)
 	if err != nil {
 		return err
 	}
 	var with []string
-	for _, p := range places {
-		found, err := sessiondir.List(p.base)
+	for _, p := range bases {
+		found, err := sessiondir.List(p.dir)
 		if err != nil {
 			return err
 		}
 		for _, s := range found {
 			if s.Name == name {
-				with = append(with, p.base)
+				with = append(with, p.dir)
 			}
 		}
 	}
@@ -67,24 +67,24 @@ func Remove(lookupEnv func(string) (string, bool), dir, name string) error {
 	return fmt.Errorf("session %q: there are several, for different users (%s); say which by its directory", name, strings.Join(with, ", "))
 }
 
-// place is a directory of sessions, with the user of their commands.
-type place struct {
-	base string
-	uid  uint32
+// userBase is a directory of sessions, with the user of their commands.
+type userBase struct {
+	dir string
+	uid uint32
 }
 
-func findPlaces(lookupEnv func(string) (string, bool), dir string) ([]place, error) {
+func findBases(lookupEnv func(string) (string, bool), dir string) ([]userBase, error) {
 	self := uint32(os.Geteuid())
 	if dir != "" {
-		return []place{{dir, self}}, nil
+		return []userBase{{dir, self}}, nil
 	}
 	user, err := sessiondir.UserBase(lookupEnv)
 	if err != nil {
 		return nil, err
 	}
-	places := []place{{user, self}}
+	bases := []userBase{{user, self}}
 	if self != 0 {
-		return places, nil
+		return bases, nil
 	}
 	entries, err := os.ReadDir(sessiondir.SystemBase())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -92,8 +92,8 @@ func findPlaces(lookupEnv func(string) (string, bool), dir string) ([]place, err
 	}
 	for _, e := range entries {
 		if uid, err := strconv.ParseUint(e.Name(), 10, 32); err == nil && e.IsDir() {
-			places = append(places, place{filepath.Join(sessiondir.SystemBase(), e.Name()), uint32(uid)})
+			bases = append(bases, userBase{filepath.Join(sessiondir.SystemBase(), e.Name()), uint32(uid)})
 		}
 	}
-	return places, nil
+	return bases, nil
 }

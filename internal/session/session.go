@@ -25,36 +25,36 @@ import (
 // Directories of a session's directory that commands write to. Each CredentialKey, except the empty
 // one, has a home of its own, and a directory for its engines.
 const (
-	tempDir  = "tmp"
-	homeDir  = "home"
-	reachDir = "reach"
+	tempDir        = "tmp"
+	homeDir        = "home"
+	credentialsDir = "reach" // an old name, for named sessions on disks
 )
 
 // CredentialKey identifies what commands of a definition have besides files: their credentials. It
 // may be empty. The network does not count: one command downloads into a cache, and another builds
 // with it offline.
 func CredentialKey(d *view.Definition, own map[string]view.Credential) string {
-	reach := d.Passed(own)
-	for i, name := range reach {
-		reach[i] = "pass-" + name
+	parts := d.Passed(own)
+	for i, name := range parts {
+		parts[i] = "pass-" + name
 	}
 	for _, name := range d.Injected(own) {
-		reach = append(reach, "inject-"+name) // commands can use them without having them
+		parts = append(parts, "inject-"+name) // commands can use them without having them
 	}
 	// As a directory's name, different for each list: names can have all characters of a
 	// directory's name.
-	for i, name := range reach {
-		reach[i] = strings.ReplaceAll(name, "_", "__")
+	for i, name := range parts {
+		parts[i] = strings.ReplaceAll(name, "_", "__")
 	}
-	return strings.Join(slices.Compact(slices.Sorted(slices.Values(reach))), "_-")
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(parts))), "_-")
 }
 
-// reachSub is the name of a directory of the session for one CredentialKey.
-func reachSub(name, reach string) string {
-	if reach == "" {
+// subName names a directory of the session, or an ID, for one CredentialKey.
+func subName(name, key string) string {
+	if key == "" {
 		return name
 	}
-	return name + "-" + reach
+	return name + "-" + key
 }
 
 // Session is the session of a Host.
@@ -129,14 +129,14 @@ func (s *Session) Name() string {
 
 // Get returns the session for commands with a CredentialKey, with its directory if there is one: if
 // it is required, or if write says that a command can write to it.
-func (s *Session) Get(ctx context.Context, reach string, write bool) (State, error) {
+func (s *Session) Get(ctx context.Context, key string, write bool) (State, error) {
 	select {
 	case s.lock <- struct{}{}:
 		defer func() { <-s.lock }()
 	case <-ctx.Done():
 		return State{}, ctx.Err()
 	}
-	state, known := s.current[reach]
+	state, known := s.current[key]
 	switch {
 	case s.closed:
 		return State{}, ErrClosed
@@ -145,9 +145,9 @@ func (s *Session) Get(ctx context.Context, reach string, write bool) (State, err
 	case known:
 		return state, nil
 	case s.oneShot && !s.needed && !write:
-		return State{Session: shared.Session{ID: s.idOf(reach)}}, nil
+		return State{Session: shared.Session{ID: s.idOf(key)}}, nil
 	}
-	state, err := s.open(ctx, s.dir, reach)
+	state, err := s.open(ctx, s.dir, key)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return State{}, context.Cause(ctx) // this says nothing about the next command's session
@@ -156,24 +156,24 @@ func (s *Session) Get(ctx context.Context, reach string, write bool) (State, err
 	case err != nil && s.needed:
 		return State{}, err
 	case err != nil:
-		state = State{Session: shared.Session{ID: s.idOf(reach)},
+		state = State{Session: shared.Session{ID: s.idOf(key)},
 			Note: fmt.Sprintf("session: commands share nothing and read-only directories are not made writable: %v", err)}
 	}
-	s.current[reach] = state
+	s.current[key] = state
 	return state, nil
 }
 
 // idOf is the ID of a session without a name: empty if commands share nothing. The engine then
 // keeps each command's own files in the one directory.
-func (s *Session) idOf(reach string) string {
+func (s *Session) idOf(key string) string {
 	if s.oneShot && s.Name() == "" {
 		return ""
 	}
-	return s.SharedID(reach)
+	return s.SharedID(key)
 }
 
 // SharedID is the ID of a session without a name whose commands share what they write.
-func (s *Session) SharedID(reach string) string { return reachSub(s.id, reach) }
+func (s *Session) SharedID(key string) string { return subName(s.id, key) }
 
 // State is a command's part of its session.
 type State struct {
@@ -196,23 +196,23 @@ func (s *Session) Temp(ctx context.Context) (string, error) {
 
 // Plan is Get for a plan while the session is held. An engine cannot open a session twice, so the
 // plan gets an empty one, with the home of the held one.
-func (s *Session) Plan(ctx context.Context, reach string, held *InUseError) (state State, err error) {
+func (s *Session) Plan(ctx context.Context, key string, held *InUseError) (state State, err error) {
 	s.lock <- struct{}{}
 	defer func() { <-s.lock }()
-	its, err := s.open(ctx, s.dir.Guest(), reach)
+	original, err := s.open(ctx, s.dir.Guest(), key)
 	if err != nil {
-		return its, err
+		return original, err
 	}
 	if s.planned == nil {
 		if s.planned, err = sessiondir.New(sessiondir.Options{Base: s.base, Owner: s.owner}); err != nil {
 			return state, err
 		}
 	}
-	if state, err = s.open(ctx, s.planned, reach); err != nil {
+	if state, err = s.open(ctx, s.planned, key); err != nil {
 		return state, err
 	}
-	s.standIns[state.Dir] = its.Dir
-	state.Home, state.Note = its.Home, held.Error()+": the plan is for an empty one"
+	s.standIns[state.Dir] = original.Dir
+	state.Home, state.Note = original.Home, held.Error()+": the plan is for an empty one"
 	return state, nil
 }
 
@@ -223,7 +223,7 @@ func (s *Session) Shown(dir string) string {
 	return cmp.Or(s.standIns[dir], dir)
 }
 
-func (s *Session) open(ctx context.Context, dir *sessiondir.Dir, reach string) (state State, err error) {
+func (s *Session) open(ctx context.Context, dir *sessiondir.Dir, key string) (state State, err error) {
 	if s.baseErr != nil {
 		return state, s.baseErr
 	}
@@ -238,18 +238,18 @@ func (s *Session) open(ctx context.Context, dir *sessiondir.Dir, reach string) (
 			return state, err
 		}
 	}
-	if reach != "" {
-		if state.Dir, err = dir.Sub(ctx, reachSub(reachDir, reach)); err != nil {
+	if key != "" {
+		if state.Dir, err = dir.Sub(ctx, subName(credentialsDir, key)); err != nil {
 			return state, err
 		}
 	}
 	if dir.Name() == "" {
-		state.ID = s.idOf(reach)
+		state.ID = s.idOf(key)
 		return state, nil
 	}
 	state.ID = ID(state.Dir)
 	// An engine's memory for a home ends with its last command.
-	state.Home, err = dir.Sub(ctx, reachSub(homeDir, reach))
+	state.Home, err = dir.Sub(ctx, subName(homeDir, key))
 	return state, err
 }
 

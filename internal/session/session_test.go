@@ -40,8 +40,8 @@ func TestReachesShareNoDirectory(t *testing.T) {
 		{}, {"github"}, {"ssh-agent"}, {"github", "ssh-agent"}, {"passed"}, {"inject-a"}, {"a"},
 		{"a", "b"}, {"a_inject-b"}, {"a_-inject-b"}, {"a__-inject-b"}, // names of a file's own
 	} {
-		reach := CredentialKey(&view.Definition{Credentials: credentials}, own)
-		state, err := s.Get(t.Context(), reach, true)
+		key := CredentialKey(&view.Definition{Credentials: credentials}, own)
+		state, err := s.Get(t.Context(), key, true)
 		if err != nil {
 			t.Fatal(err)
 		}

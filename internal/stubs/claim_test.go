@@ -79,7 +79,7 @@ func TestLeftToOneWhoIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forked, err := unix.Dup(r.held[s.tree+"/f"].fd)
+	forked, err := unix.Dup(r.stubs[s.tree+"/f"].fd)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,11 +100,11 @@ func TestReleaseWhileAnotherIsKilled(t *testing.T) {
 	a, b := s.two(t)
 	h := s.hold(b, "d/x")
 	s.hold(a, "d/x")
-	unclaim(a.held[s.tree+"/d"].fd)
+	unclaim(a.stubs[s.tree+"/d"].fd)
 	h.Release()
 	s.expect(t, "d", "d/x")
-	unclaim(a.held[s.tree+"/d/x"].fd)
-	clear(a.held)
+	unclaim(a.stubs[s.tree+"/d/x"].fd)
+	clear(a.stubs)
 	s.hold(b, "d/x").Release()
 	s.expect(t)
 }
@@ -125,8 +125,8 @@ func TestLockedByAnother(t *testing.T) {
 		}
 		defer f.Close()
 		defer unix.Flock(int(f.Fd()), unix.LOCK_UN)
-		unclaim(a.held[s.tree+"/"+name].fd) // as in the moment between two locks
-		a.held[s.tree+"/"+name].fd = -1
+		unclaim(a.stubs[s.tree+"/"+name].fd) // as in the moment between two locks
+		a.stubs[s.tree+"/"+name].fd = -1
 		if err := hostpath.TryLock(int(f.Fd()), unix.LOCK_EX); err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +224,7 @@ func TestManyRegistries(t *testing.T) {
 				}
 				for _, w := range s.wanted(names...) {
 					var st unix.Stat_t
-					if mine := r.held[w.Path]; mine == nil {
+					if mine := r.stubs[w.Path]; mine == nil {
 						t.Errorf("%d: %s is not held", i, w.Path)
 					} else if unix.Lstat(w.Path, &st) != nil || !mine.is(&st) {
 						t.Errorf("%d: %s is gone while it is held", i, w.Path)

@@ -22,15 +22,15 @@ type Stub struct {
 	Content string // of a file
 }
 
-// couldBe reports whether the path is free, or has something like a stub. Another process may be
-// removing that now: only certain results count.
+// couldBe reports whether the path may be free or have a stub. It is false only for a certain no:
+// another process may be removing a stub there.
 func (s *Stub) couldBe() bool {
 	info, err := os.Lstat(s.Path)
 	switch {
 	case err != nil:
 		return true
 	case info.IsDir():
-		return !worked(s.Path)
+		return !pathHoldsWork(s.Path)
 	}
 	return info.Mode().IsRegular() && info.Size() <= maxContent
 }
@@ -38,23 +38,23 @@ func (s *Stub) couldBe() bool {
 // maxContent is longer than the content of any stub.
 const maxContent = 64
 
-// held is a stub that this process has claimed.
-type held struct {
+// heldStub is a stub that this process has claimed.
+type heldStub struct {
 	Stub
 	holds    int
 	fd       int // of the stub, with a shared lock
 	dev, ino uint64
 }
 
-func newHeld(s Stub, fd int, st *unix.Stat_t) *held {
-	return &held{Stub: s, fd: fd, dev: uint64(st.Dev), ino: st.Ino}
+func newHeldStub(s Stub, fd int, st *unix.Stat_t) *heldStub {
+	return &heldStub{Stub: s, fd: fd, dev: uint64(st.Dev), ino: st.Ino}
 }
 
 // is reports whether st is the stub's.
-func (m *held) is(st *unix.Stat_t) bool { return m.ino == st.Ino && m.dev == uint64(st.Dev) }
+func (m *heldStub) is(st *unix.Stat_t) bool { return m.ino == st.Ino && m.dev == uint64(st.Dev) }
 
 // liesAt reports whether the stub is at a name.
-func (m *held) liesAt(dir int, name string) bool {
+func (m *heldStub) liesAt(dir int, name string) bool {
 	var st unix.Stat_t
 	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && m.is(&st)
 }
@@ -96,7 +96,7 @@ func fresh(st *unix.Stat_t) bool {
 }
 
 // create makes a stub in its directory, and claims it. The error is EEXIST if somebody was faster.
-func create(ctx context.Context, s Stub, dir int) (*held, error) {
+func create(ctx context.Context, s Stub, dir int) (*heldStub, error) {
 	if s.File {
 		fd, err := createFile(dir, filepath.Base(s.Path), s.Content)
 		if err != nil {
@@ -107,7 +107,7 @@ func create(ctx context.Context, s Stub, dir int) (*held, error) {
 			unclaim(fd)
 			return nil, err
 		}
-		return newHeld(s, fd, &st), nil
+		return newHeldStub(s, fd, &st), nil
 	}
 	// The new stub must be opened to be claimed. Find a shortage of descriptors before it exists.
 	spare, err := hostpath.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -178,9 +178,9 @@ func emptyDir(fd int) bool {
 	return err == io.EOF && len(names) == 0
 }
 
-// worked reports whether a directory contains something other than stubs. A removed directory was a
+// pathHoldsWork reports whether a directory contains something other than stubs. A removed directory was a
 // stub.
-func worked(path string) bool {
+func pathHoldsWork(path string) bool {
 	fd, err := openDir(path)
 	if err != nil {
 		return false
@@ -214,7 +214,7 @@ func list(fd, n int) ([]string, error) {
 // claim opens the file at a stub's path, in its directory, and shares a lock on it with all processes
 // that need it there. The returned stub is still there after the lock: otherwise its last holder may
 // have removed it at that moment, and the error is ENOENT.
-func claim(ctx context.Context, s Stub, dir int) (*held, error) {
+func claim(ctx context.Context, s Stub, dir int) (*heldStub, error) {
 	name := filepath.Base(s.Path)
 	fd, err := -1, error(unix.EISDIR)
 	if s.File { // NFS locks no file exclusively that is open for reading alone
@@ -233,7 +233,7 @@ func claim(ctx context.Context, s Stub, dir int) (*held, error) {
 		}
 		err = lockError(lockWithin(ctx, fd, unix.LOCK_SH, claimPatience))
 	}
-	one := newHeld(s, fd, &st)
+	one := newHeldStub(s, fd, &st)
 	if err == nil && !one.liesAt(dir, name) {
 		err = unix.ENOENT
 	}
@@ -287,7 +287,7 @@ func openAt(dir int, name string) (int, error) {
 
 // remove gives up the claim, and removes the stub if nobody else has a claim and it is still a stub.
 // It returns false and keeps the claim if a shortage of descriptors or memory stops the check.
-func (m *held) remove() bool {
+func (m *heldStub) remove() bool {
 	dir, err := openDir(filepath.Dir(m.Path))
 	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
 		return false
@@ -319,7 +319,7 @@ func (m *held) remove() bool {
 
 // untouched reports whether the stub has the right type, and a file its content and one name. The
 // removal itself finds out whether a directory is empty.
-func (m *held) untouched(st *unix.Stat_t) bool {
+func (m *heldStub) untouched(st *unix.Stat_t) bool {
 	if !m.File {
 		return st.Mode&unix.S_IFMT == unix.S_IFDIR
 	}

@@ -13,12 +13,12 @@ import (
 
 // A Registry holds stubs for one process. It is safe for concurrent use.
 type Registry struct {
-	mu   sync.Mutex
-	held map[string]*held
+	mu    sync.Mutex
+	stubs map[string]*heldStub
 }
 
 // New makes a Registry that holds nothing.
-func New() *Registry { return &Registry{held: map[string]*held{}} }
+func New() *Registry { return &Registry{stubs: map[string]*heldStub{}} }
 
 // A Hold is the set of stubs of one command.
 type Hold struct {
@@ -34,7 +34,7 @@ func (r *Registry) Hold(ctx context.Context, wanted []Stub) *Hold {
 	h := &Hold{registry: r, Unheld: map[string]error{}}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	wanted = slices.DeleteFunc(slices.Clone(wanted), func(s Stub) bool { return r.held[s.Path] == nil && !s.couldBe() })
+	wanted = slices.DeleteFunc(slices.Clone(wanted), func(s Stub) bool { return r.stubs[s.Path] == nil && !s.couldBe() })
 	if len(wanted) == 0 {
 		return h
 	}
@@ -58,7 +58,7 @@ func (r *Registry) hold(ctx context.Context, h *Hold, s Stub) error {
 	for at := s; at.Path != "/" && !slices.Contains(h.paths, at.Path); at = (Stub{Path: filepath.Dir(at.Path)}) {
 		var st unix.Stat_t
 		if unix.Lstat(at.Path, &st) == nil {
-			if above := at.Path != s.Path; !marked(&st) && (above || !fresh(&st)) || above && worked(at.Path) {
+			if above := at.Path != s.Path; !marked(&st) && (above || !fresh(&st)) || above && pathHoldsWork(at.Path) {
 				break // it exists, and is not a stub
 			}
 		}
@@ -73,9 +73,9 @@ func (r *Registry) hold(ctx context.Context, h *Hold, s Stub) error {
 }
 
 func (r *Registry) holdOne(ctx context.Context, h *Hold, s Stub) (err error) {
-	const often = 100 // others make and remove the same stub, but nobody does so forever
-	for range often {
-		if mine := r.held[s.Path]; mine != nil && mine.liesAt(unix.AT_FDCWD, s.Path) {
+	const tries = 100 // others make and remove the same stub, but nobody does so forever
+	for range tries {
+		if mine := r.stubs[s.Path]; mine != nil && mine.liesAt(unix.AT_FDCWD, s.Path) {
 			mine.holds++
 			h.paths = append(h.paths, s.Path)
 			return nil
@@ -97,7 +97,7 @@ func (r *Registry) holdOne(ctx context.Context, h *Hold, s Stub) (err error) {
 func (r *Registry) tryOne(ctx context.Context, h *Hold, s Stub, dir int) error {
 	var st unix.Stat_t
 	err := unix.Fstatat(dir, filepath.Base(s.Path), &st, unix.AT_SYMLINK_NOFOLLOW)
-	var one *held
+	var one *heldStub
 	switch {
 	case err == unix.ENOENT:
 		one, err = create(ctx, s, dir)
@@ -116,14 +116,14 @@ func (r *Registry) tryOne(ctx context.Context, h *Hold, s Stub, dir int) error {
 }
 
 // add adds a claimed stub to h.
-func (r *Registry) add(h *Hold, one *held) {
+func (r *Registry) add(h *Hold, one *heldStub) {
 	one.holds = 1
-	if old := r.held[one.Path]; old != nil {
+	if old := r.stubs[one.Path]; old != nil {
 		// Somebody has removed a stub that others here still need.
 		one.holds += old.holds
 		unclaim(old.fd)
 	}
-	r.held[one.Path] = one
+	r.stubs[one.Path] = one
 	h.paths = append(h.paths, one.Path)
 }
 
@@ -138,7 +138,7 @@ func (h *Hold) Release() {
 	defer r.mu.Unlock()
 	var last []string
 	for _, p := range h.paths {
-		if mine := r.held[p]; mine != nil {
+		if mine := r.stubs[p]; mine != nil {
 			if mine.holds--; mine.holds == 0 {
 				last = append(last, p)
 			}
@@ -153,8 +153,8 @@ func (h *Hold) Release() {
 func (r *Registry) remove(list []string) {
 	slices.SortFunc(list, func(a, b string) int { return strings.Compare(b, a) }) // deeper ones first
 	for _, p := range list {
-		if r.held[p].remove() {
-			delete(r.held, p)
+		if r.stubs[p].remove() {
+			delete(r.stubs, p)
 		}
 	}
 }
@@ -168,12 +168,12 @@ func (r *Registry) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all []string
-	for p := range r.held {
+	for p := range r.stubs {
 		all = append(all, p)
 	}
 	r.remove(all)
-	for _, one := range r.held {
+	for _, one := range r.stubs {
 		unclaim(one.fd)
 	}
-	clear(r.held)
+	clear(r.stubs)
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// filled are the session's directories, by path inside, that a command can fill: they last, so an
+// fillable are the session's directories, by path inside, that a command can fill: they last, so an
 // engine cannot limit their size as it does for memory.
-func filled(spec *shared.Spec) (dirs []string) {
+func fillable(spec *shared.Spec) (dirs []string) {
 	for _, m := range spec.Table {
 		home, temp := m.Why == view.OriginHome && m.Access == shared.ReadWrite, m.Why == view.OriginTemp && m.Path == "/tmp"
 		if (home || temp) && !spec.Unconfined { // otherwise its writes have no limit in any case
@@ -25,7 +25,7 @@ func filled(spec *shared.Spec) (dirs []string) {
 
 // checkSize refuses a required size limit for a directory without enforcement.
 func checkSize(spec *shared.Spec) error {
-	dirs := filled(spec)
+	dirs := fillable(spec)
 	if len(dirs) == 0 || spec.Limits.TempSize == 0 || spec.Limits.BestEffort {
 		return nil
 	}
@@ -36,7 +36,7 @@ func checkSize(spec *shared.Spec) error {
 
 // UnboundedEvents report a size limit that is not enforced for the session's directories.
 func UnboundedEvents(spec *shared.Spec) []shared.Event {
-	dirs := filled(spec)
+	dirs := fillable(spec)
 	if len(dirs) == 0 || spec.Limits.TempSize == 0 {
 		return nil
 	}
@@ -47,7 +47,7 @@ func UnboundedEvents(spec *shared.Spec) []shared.Event {
 
 // UnboundedNotes list, for people who ask, the directories without a size limit.
 func UnboundedNotes(spec *shared.Spec) []string {
-	dirs := filled(spec)
+	dirs := fillable(spec)
 	if len(dirs) == 0 {
 		return nil
 	}
