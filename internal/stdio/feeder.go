@@ -15,8 +15,8 @@ type feeder struct {
 	from io.Reader
 	to   *os.File
 	pipe bool // to is a pipe, and the command must see its end
-	// keyed, if set, gets the typed bytes.
-	keyed func([]byte)
+	// onKeys, if set, gets the typed bytes.
+	onKeys func([]byte)
 
 	mu      sync.Mutex
 	reading bool // a Read of from is running
@@ -44,8 +44,8 @@ type feederEnd struct{ f *feeder }
 
 func (e feederEnd) Write(p []byte) (int, error) {
 	n, err := e.f.to.Write(p)
-	if e.f.keyed != nil {
-		e.f.keyed(p[:n])
+	if e.f.onKeys != nil {
+		e.f.onKeys(p[:n])
 	}
 	return n, err
 }

@@ -80,7 +80,7 @@ func (f *Files) Make(s *Streams) (shared.Stdio, error) {
 	s.AfterExit = serialized(s.AfterExit)
 	var inStdout, inStderr *Ends
 	if s.Confined {
-		f.stderrEnds = &Ends{Limit: maxSaid / 2}
+		f.stderrEnds = &Ends{Limit: maxStderr / 2}
 		inStderr = f.stderrEnds
 	}
 	if joined {
@@ -110,7 +110,7 @@ func (f *Files) Make(s *Streams) (shared.Stdio, error) {
 
 // Remake forgets the files and terminals of Make: the next Make makes new ones.
 func (f *Files) Remake() {
-	f.closeTerminals()
+	f.closeMade()
 	f.made, f.stdin, f.terminals, f.copiers, f.sharedPipes, f.stderrEnds = nil, nil, nil, nil, nil, nil
 }
 
@@ -135,18 +135,18 @@ func (f *Files) input(s *Streams) (*os.File, error) {
 	return read, err
 }
 
-// output returns the file for the output to w. If said is not nil, the output also goes to said; a
+// output returns the file for the output to w. If ends is not nil, the output also goes to ends; a
 // pipe, a socket or a regular file of the caller is then copied to, and the command does not get it.
-func (f *Files) output(s *Streams, w io.Writer, said *Ends) (*os.File, error) {
+func (f *Files) output(s *Streams, w io.Writer, ends *Ends) (*os.File, error) {
 	var followed *os.File
 	switch out := w.(type) {
 	case nil:
 		return nil, nil
 	case *os.File:
 		if isTerminal(out) {
-			return f.screen(s, out, said)
+			return f.screen(s, out, ends)
 		}
-		if said != nil || s.MayOutlive {
+		if ends != nil || s.MayOutlive {
 			followed = f.follow(out, s.MayOutlive)
 		}
 		if followed == nil {
@@ -159,15 +159,15 @@ func (f *Files) output(s *Streams, w io.Writer, said *Ends) (*os.File, error) {
 		return nil, err
 	}
 	f.child = append(f.child, write)
-	copying := io.Copy
+	copyTo := io.Copy
 	if s.MayOutlive {
 		o := &sharedPipe{read: read, afterExit: s.AfterExit}
-		f.sharedPipes, copying = append(f.sharedPipes, o), o.copy
+		f.sharedPipes, copyTo = append(f.sharedPipes, o), o.copy
 	} else {
 		f.parent = append(f.parent, read)
 	}
 	f.copiers = append(f.copiers, func() error {
-		_, err := copying(keeping(w, said), read)
+		_, err := copyTo(keepingEnds(w, ends), read)
 		if s.MayOutlive && err == errStillOpen {
 			if followed != nil {
 				followed.Close()
@@ -187,18 +187,18 @@ func (f *Files) output(s *Streams, w io.Writer, said *Ends) (*os.File, error) {
 }
 
 // typedTo makes a terminal pair, and returns the command's side.
-func (f *Files) typedTo(s *Streams, said *Ends) (*os.File, error) {
+func (f *Files) typedTo(s *Streams, ends *Ends) (*os.File, error) {
 	if len(f.child) > 0 {
 		return nil, errors.New("host: with TTY there are no pipes; set Stdin and Stdout, to ends of io.Pipe for example")
 	}
-	t, err := f.terminal(s, s.Size, s.Stdout, said, openTerminal)
+	t, err := f.terminal(s, s.Size, s.Stdout, ends, openTerminal)
 	if err != nil {
 		return nil, err
 	}
 	if s.Stdin != nil {
 		f.stdin = newFeeder(s.Stdin, t.master, false)
 		if s.Suspend != nil {
-			f.stdin.keyed = func(keys []byte) {
+			f.stdin.onKeys = func(keys []byte) {
 				if t.stops(keys) {
 					s.Suspend()
 				}
@@ -210,15 +210,15 @@ func (f *Files) typedTo(s *Streams, said *Ends) (*os.File, error) {
 
 // screen makes a terminal in place of the caller's, to which the command can only write. It leaves
 // the ends of lines to the caller's terminal.
-func (f *Files) screen(s *Streams, out *os.File, said *Ends) (*os.File, error) {
-	t, err := f.terminal(s, cmp.Or(s.Size, sizeOf(out)), out, said, openScreen)
+func (f *Files) screen(s *Streams, out *os.File, ends *Ends) (*os.File, error) {
+	t, err := f.terminal(s, cmp.Or(s.Size, sizeOf(out)), out, ends, openScreen)
 	if err != nil {
 		return nil, err
 	}
 	return t.slave, nil
 }
 
-func (f *Files) terminal(s *Streams, size TerminalSize, out io.Writer, said *Ends, open func(TerminalSize) (*terminal, error)) (*terminal, error) {
+func (f *Files) terminal(s *Streams, size TerminalSize, out io.Writer, ends *Ends, open func(TerminalSize) (*terminal, error)) (*terminal, error) {
 	t, err := open(size)
 	if err != nil {
 		return nil, fmt.Errorf("terminal: %w", err)
@@ -235,7 +235,7 @@ func (f *Files) terminal(s *Streams, size TerminalSize, out io.Writer, said *End
 		out = io.Discard
 	}
 	f.copiers = append(f.copiers, func() error {
-		_, err := io.Copy(keeping(out, said), t.output())
+		_, err := io.Copy(keepingEnds(out, ends), t.output())
 		return err
 	})
 	return t, nil
@@ -319,13 +319,13 @@ func (f *Files) CloseChild() { closeAll(f.child) }
 // Close closes everything except the files of CloseChild.
 func (f *Files) Close() {
 	closeAll(f.parent)
+	f.closeMade()
+}
+
+func (f *Files) closeMade() {
 	for _, o := range f.sharedPipes {
 		o.close()
 	}
-	f.closeTerminals()
-}
-
-func (f *Files) closeTerminals() {
 	for _, t := range f.terminals {
 		t.close()
 	}

@@ -1,6 +1,8 @@
 package stdio
 
 import (
+	"bytes"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -171,8 +173,24 @@ func TestSaid(t *testing.T) {
 	t.Run("much", func(t *testing.T) {
 		t.Parallel()
 		f, _ := says(t, &Streams{Stderr: io.Discard, Confined: true}, "", "begin"+strings.Repeat("x", 1<<20)+"end")
-		if said := string(f.StderrExcerpt()); len(said) > maxSaid+100 || !strings.HasPrefix(said, "begin") || !strings.HasSuffix(said, "end") {
-			t.Errorf("kept %d bytes", len(said))
+		if text := string(f.StderrExcerpt()); len(text) > maxStderr+100 || !strings.HasPrefix(text, "begin") || !strings.HasSuffix(text, "end") {
+			t.Errorf("kept %d bytes", len(text))
 		}
 	})
+}
+
+// A start in another engine, which takes no terminal, closes what the first one was to get.
+func TestRemakeCloses(t *testing.T) {
+	t.Parallel()
+	var f Files
+	if _, err := f.Make(&Streams{TTY: true, MayOutlive: true, Stdout: io.Discard, Stderr: new(bytes.Buffer)}); err != nil {
+		t.Fatal(err)
+	}
+	read := f.sharedPipes[0].read
+	f.Remake()
+	if err := read.Close(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("the pipe was open: %v", err)
+	}
+	f.CloseChild()
+	f.Close()
 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSaid is the limit of the kept standard error, in bytes.
-const maxSaid = 64 << 10
+// maxStderr is the limit of the kept standard error, in bytes.
+const maxStderr = 64 << 10
 
 // StderrExcerpt returns the beginning and the end of what a confined command wrote to its standard
 // error, and to its standard output if both are one file. Call it after End. It is empty for a regular
@@ -22,12 +22,12 @@ func (f *Files) StderrExcerpt() []byte {
 	return f.stderrEnds.Bytes()
 }
 
-// keeping writes to w, and also keeps the ends in said. A nil said keeps nothing.
-func keeping(w io.Writer, said *Ends) io.Writer {
-	if said == nil {
+// keepingEnds returns a writer to w that also keeps the ends in ends. Nil ends keep nothing.
+func keepingEnds(w io.Writer, ends *Ends) io.Writer {
+	if ends == nil {
 		return w
 	}
-	return keeper{w, said}
+	return keeper{w, ends}
 }
 
 type keeper struct {
@@ -45,7 +45,7 @@ func (k keeper) Write(p []byte) (int, error) {
 // go on writing, it returns nil.
 func (f *Files) follow(out *os.File, mayOutlive bool) *os.File {
 	info, err := out.Stat()
-	if err != nil || !copied(info) || mayOutlive && info.Mode().IsRegular() {
+	if err != nil || !isCopied(info) || mayOutlive && info.Mode().IsRegular() {
 		return nil
 	}
 	// Use a new descriptor number: a failed write to number 1 or 2 ends a Go program, but here the
@@ -58,8 +58,8 @@ func (f *Files) follow(out *os.File, mayOutlive bool) *os.File {
 	return again
 }
 
-// copied reports whether a file is a pipe, a socket or a regular file.
-func copied(file os.FileInfo) bool {
+// isCopied reports whether a file is a pipe, a socket or a regular file.
+func isCopied(file os.FileInfo) bool {
 	return file.Mode().IsRegular() || file.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
 }
 
@@ -67,7 +67,7 @@ func copied(file os.FileInfo) bool {
 func sameFile(f, g *os.File) bool {
 	a, errA := f.Stat()
 	b, errB := g.Stat()
-	return errA == nil && errB == nil && copied(a) && os.SameFile(a, b)
+	return errA == nil && errB == nil && isCopied(a) && os.SameFile(a, b)
 }
 
 func duplicate(f *os.File) (again *os.File, err error) {
