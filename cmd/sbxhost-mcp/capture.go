@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"unicode/utf8"
 )
@@ -32,9 +33,9 @@ func (c *capture) Write(p []byte) (int, error) {
 	defer c.mu.Unlock()
 	n := len(p)
 	c.total += int64(n)
-	if room := maxHead - len(c.head); room > 0 {
-		taken := min(room, n)
-		c.head, p = append(c.head, p[:taken]...), p[taken:]
+	if left := maxHead - len(c.head); left > 0 {
+		first := min(left, n)
+		c.head, p = append(c.head, p[:first]...), p[first:]
 	}
 	if len(p) > maxTail {
 		p = p[len(p)-maxTail:]
@@ -64,7 +65,7 @@ type excerpt struct {
 }
 
 // from returns what follows an offset, as far as it is kept and fits into one answer. An incomplete
-// character at the end waits for the next answer, unless the output has ended.
+// character at the end waits for the next answer, if its rest can still come.
 func (c *capture) from(offset int64, ended bool, most int) excerpt {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,8 +85,9 @@ func (c *capture) from(offset int64, ended bool, most int) excerpt {
 	}
 	more := len(text) > most
 	text = text[:min(len(text), most)]
-	if !ended || more {
-		text = trimPartialRune(text)
+	whole := trimPartialRune(text)
+	if more && len(whole) > 0 || !ended && e.From+int64(len(text)) == c.total { // the rest can still come
+		text = whole
 	}
 	e.Text, e.Next = valid(text), e.From+int64(len(text))
 	if left := c.total - e.Next; left >= utf8.UTFMax && e.Cut == "" {
@@ -94,16 +96,16 @@ func (c *capture) from(offset int64, ended bool, most int) excerpt {
 	return e
 }
 
-// ends returns the beginning and the end of an output that has ended.
+// ends returns the beginning and the end of an output. Processes that the command left running may
+// still write.
 func (c *capture) ends(most int) excerpt {
 	c.mu.Lock()
-	total, head, tail := c.total, c.head, c.tail
+	total, head, last := c.total, c.head, slices.Clone(c.tail[max(0, len(c.tail)-most/2):])
 	c.mu.Unlock()
 	if total <= int64(most) {
 		return c.from(0, true, most)
 	}
 	first := trimPartialRune(head[:min(len(head), most/2)])
-	last := tail[max(0, len(tail)-most/2):]
 	for len(last) > 0 && !utf8.RuneStart(last[0]) && len(last) > most/2-utf8.UTFMax {
 		last = last[1:]
 	}

@@ -67,7 +67,7 @@ func newBench(t *testing.T, text string) *bench {
 	return b
 }
 
-func (b *bench) policy(t *testing.T) *allowed {
+func (b *bench) policy(t *testing.T) *permissions {
 	t.Helper()
 	p, err := newPolicy(t.Context(), b.caller, b.config, os.Stderr)
 	if err != nil {
@@ -135,9 +135,9 @@ func call[Out any](c *client, tool string, arguments map[string]any) (out Out, r
 	return out, refusal
 }
 
-func (c *client) run(arguments map[string]any) ran {
+func (c *client) run(arguments map[string]any) runResult {
 	c.t.Helper()
-	out, refusal := call[ran](c, "run", arguments)
+	out, refusal := call[runResult](c, "run", arguments)
 	if refusal != "" {
 		c.t.Fatalf("%v: %s", arguments, refusal)
 	}

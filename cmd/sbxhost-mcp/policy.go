@@ -18,8 +18,8 @@ import (
 	"github.com/sbxhost/sbxhost/internal/policy"
 )
 
-// allowed is what the user's configuration lets an agent do.
-type allowed struct {
+// permissions are what the user's configuration lets an agent do.
+type permissions struct {
 	options   host.Options
 	sandboxes []string // the first one is the default
 	roots     []string // workspaces, resolved; the first one is the default
@@ -32,7 +32,7 @@ type allowed struct {
 
 // newPolicy reads the configuration in force. A file that was found in the workspace must be
 // trusted already: there is nobody to ask.
-func newPolicy(ctx context.Context, c *inforce.Caller, explicit string, stderr io.Writer) (*allowed, error) {
+func newPolicy(ctx context.Context, c *inforce.Caller, explicit string, stderr io.Writer) (*permissions, error) {
 	found, err := c.Load(ctx, explicit)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func newPolicy(ctx context.Context, c *inforce.Caller, explicit string, stderr i
 		return nil, err
 	}
 	says := found.File.MCP()
-	p := &allowed{sandboxes: slices.Clone(says.Sandboxes), apply: says.Apply}
+	p := &permissions{sandboxes: slices.Clone(says.Sandboxes), apply: says.Apply}
 	switch standard := found.Options.DefaultSandbox; {
 	case len(p.sandboxes) == 0 && standard == "":
 		return nil, &inforce.Hinted{Err: errors.New("no default_sandbox in the configuration, and no mcp block that lists sandboxes"), Hint: "write mcp { sandboxes = [...] } with those that agents may use"}
@@ -90,7 +90,7 @@ func newPolicy(ctx context.Context, c *inforce.Caller, explicit string, stderr i
 }
 
 // findRoots finds the workspaces that commands may use.
-func (p *allowed) findRoots(ctx context.Context, directories []string, dir string) error {
+func (p *permissions) findRoots(ctx context.Context, directories []string, dir string) error {
 	for _, d := range directories {
 		root, err := filepath.EvalSymlinks(d)
 		if err != nil {
@@ -114,7 +114,7 @@ func (p *allowed) findRoots(ctx context.Context, directories []string, dir strin
 }
 
 // rootOf is the workspace that contains a resolved directory; "" if there is none.
-func (p *allowed) rootOf(dir string) (root string) {
+func (p *permissions) rootOf(dir string) (root string) {
 	for _, r := range p.roots {
 		if paths.Inside(r, dir) && len(r) > len(root) {
 			root = r
@@ -125,7 +125,7 @@ func (p *allowed) rootOf(dir string) (root string) {
 
 // directory returns the workspace and the directory of a command that asks for a directory. The
 // target of a symlink counts, and Host looks again when the command starts.
-func (p *allowed) directory(asked string) (root, dir string, err error) {
+func (p *permissions) directory(asked string) (root, dir string, err error) {
 	if asked == "" {
 		return p.rootOf(p.dir), p.dir, nil
 	}
@@ -142,7 +142,7 @@ func (p *allowed) directory(asked string) (root, dir string, err error) {
 	return "", "", fmt.Errorf("directory: %q is no directory of a workspace that may be worked on: %s", asked, strings.Join(p.roots, ", "))
 }
 
-func (p *allowed) sandbox(asked string) (string, error) {
+func (p *permissions) sandbox(asked string) (string, error) {
 	if asked == "" {
 		return p.sandboxes[0], nil
 	}

@@ -29,24 +29,24 @@ func TestDenialsComeWithTheirFix(t *testing.T) {
 		t.Errorf("%+v", out.Denials)
 	}
 	for _, arguments := range []map[string]any{{"id": out.ID}, {"path": secret}, {"path": secret, "operation": "execute", "directory": "sub"}} {
-		if got, refusal := call[explained](c, "explain_denial", arguments); refusal != "" || !same(got.Denials) {
+		if got, refusal := call[denialResult](c, "explain_denial", arguments); refusal != "" || !same(got.Denials) {
 			t.Errorf("%v: %+v, %s", arguments, got, refusal)
 		}
 	}
-	if got, refusal := call[explained](c, "explain_denial", map[string]any{"path": b.work + "/sub"}); refusal != "" || len(got.Denials) > 0 {
+	if got, refusal := call[denialResult](c, "explain_denial", map[string]any{"path": b.work + "/sub"}); refusal != "" || len(got.Denials) > 0 {
 		t.Errorf("of what is shown: %+v, %s", got, refusal)
 	}
 	for name, want := range map[string]string{"a.example": "a.example:443", "a.example:22": "a.example:22", "192.0.2.1": "192.0.2.1:443", "[2001:db8::1]": "[2001:db8::1]:443"} {
-		if got, refusal := call[explained](c, "explain_denial", map[string]any{"host": name}); refusal != "" || len(got.Denials) != 1 || got.Denials[0].Host != want || got.Denials[0].Attribute != "network" {
+		if got, refusal := call[denialResult](c, "explain_denial", map[string]any{"host": name}); refusal != "" || len(got.Denials) != 1 || got.Denials[0].Host != want || got.Denials[0].Attribute != "network" {
 			t.Errorf("%s: %+v, %s", name, got, refusal)
 		}
 	}
 	for _, arguments := range []map[string]any{{"host": "a:b"}, {"host": "https://a.example/"}, {"host": "a.example", "operation": "read"}, {"host": "a.example", "path": secret}, {}} {
-		if got, refusal := call[explained](c, "explain_denial", arguments); !strings.Contains(refusal, "host: give ") {
+		if got, refusal := call[denialResult](c, "explain_denial", arguments); !strings.Contains(refusal, "host: give ") {
 			t.Errorf("%v: %+v, %s", arguments, got, refusal)
 		}
 	}
-	if got, refusal := call[explained](c, "explain_denial", map[string]any{"path": "/usr/bin/env", "operation": "write"}); refusal != "" || len(got.Denials) != 1 {
+	if got, refusal := call[denialResult](c, "explain_denial", map[string]any{"path": "/usr/bin/env", "operation": "write"}); refusal != "" || len(got.Denials) != 1 {
 		t.Errorf("of what is read-only: %+v, %s", got, refusal)
 	}
 }
@@ -64,7 +64,7 @@ func TestChangedConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, refusal := call[ran](c, "run", script("true")); !strings.Contains(refusal, "has changed since this server started") {
+	if _, refusal := call[runResult](c, "run", script("true")); !strings.Contains(refusal, "has changed since this server started") {
 		t.Errorf("run: %q", refusal)
 	}
 	if err := os.WriteFile(b.config, text, 0o600); err != nil {
@@ -117,7 +117,7 @@ sandbox "open" { engine = "noop" }
 			if tool == "output" && strings.HasPrefix(want, "offset") || tool == "output" && strings.HasPrefix(want, "wait") {
 				arguments["id"] = c.run(script("true")).ID
 			}
-			out, refusal := call[ran](c, tool, arguments)
+			out, refusal := call[runResult](c, tool, arguments)
 			if refusal == "" || strings.HasSuffix(want, ": ") && !strings.Contains(refusal, strings.TrimRight(want, " ")) {
 				t.Errorf("%s %.200v: %.300q, %.300v", tool, arguments, refusal, out)
 			}
@@ -126,7 +126,7 @@ sandbox "open" { engine = "noop" }
 	if out := c.run(map[string]any{"script": "pwd", "directory": "in"}); out.Stdout.Text != b.work+"/sub\n" {
 		t.Errorf("a link within: %+v", out)
 	}
-	if still, refusal := call[ran](other, "output", map[string]any{"id": theirs.ID}); refusal != "" || !still.Running {
+	if still, refusal := call[runResult](other, "output", map[string]any{"id": theirs.ID}); refusal != "" || !still.Running {
 		t.Errorf("the other's: %+v, %s", still, refusal)
 	}
 }
@@ -201,7 +201,7 @@ sandbox "b" { engine = "native" }
 	if _, err := os.Stat(b.work + "/sub/y"); err != nil {
 		t.Error(err)
 	}
-	if _, refusal := call[ran](c, "run", map[string]any{"script": "pwd", "directory": b.work}); !strings.Contains(refusal, "directory: ") {
+	if _, refusal := call[runResult](c, "run", map[string]any{"script": "pwd", "directory": b.work}); !strings.Contains(refusal, "directory: ") {
 		t.Errorf("around a workspace: %q", refusal)
 	}
 }

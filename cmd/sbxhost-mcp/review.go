@@ -21,7 +21,7 @@ type reviewArguments struct {
 	Directory string   `json:"directory,omitempty" jsonschema:"a directory in the workspace; default: the server's own directory"`
 }
 
-type reviewed struct {
+type reviewResult struct {
 	Reviews []host.ReviewInfo `json:"reviews"` // of list
 	Changes *changes          `json:"changes"` // of diff, and of apply those that were applied; else null
 	Diff    excerpt           `json:"diff"`    // of diff
@@ -81,8 +81,8 @@ func (s *server) changesOf(ctx context.Context, h *host.Host, name string) *chan
 	return &changes{Review: name, Lines: []string{}, Error: err.Error()}
 }
 
-func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewArguments) (*mcp.CallToolResult, *reviewed, error) {
-	out := &reviewed{Reviews: []host.ReviewInfo{}, Omitted: []string{}}
+func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewArguments) (*mcp.CallToolResult, *reviewResult, error) {
+	out := &reviewResult{Reviews: []host.ReviewInfo{}, Omitted: []string{}}
 	root, _, err := s.directory(in.Directory)
 	if err != nil {
 		return nil, nil, err

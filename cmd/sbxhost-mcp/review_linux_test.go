@@ -25,22 +25,22 @@ func TestReview(t *testing.T) {
 		t.Fatalf("%+v, %+v", out, out.Changes)
 	}
 	name := out.Changes.Review
-	if got, refusal := call[reviewed](c, "review", map[string]any{"action": "list"}); refusal != "" || len(got.Reviews) != 1 || got.Reviews[0].Name != name {
+	if got, refusal := call[reviewResult](c, "review", map[string]any{"action": "list"}); refusal != "" || len(got.Reviews) != 1 || got.Reviews[0].Name != name {
 		t.Errorf("%+v, %s", got, refusal)
 	}
-	diff, refusal := call[reviewed](c, "review", map[string]any{"action": "diff", "name": name})
+	diff, refusal := call[reviewResult](c, "review", map[string]any{"action": "diff", "name": name})
 	if refusal != "" || !strings.Contains(diff.Diff.Text, "\n-1\n+2\n") || !strings.Contains(diff.Diff.Text, "\n+new\n") || diff.Changes.Digest != out.Changes.Digest {
 		t.Errorf("%+v, %s", diff, refusal)
 	}
 	for _, wrong := range []string{"", "sha256:0", diff.Changes.Digest + "0"} {
-		if _, refusal := call[reviewed](c, "review", map[string]any{"action": "apply", "name": name, "digest": wrong}); refusal == "" {
+		if _, refusal := call[reviewResult](c, "review", map[string]any{"action": "apply", "name": name, "digest": wrong}); refusal == "" {
 			t.Errorf("digest %q applies", wrong)
 		}
 	}
 	if text, _ := os.ReadFile(b.work + "/old"); string(text) != "1\n" {
 		t.Errorf("before it is applied: %q", text)
 	}
-	done, refusal := call[reviewed](c, "review", map[string]any{"action": "apply", "name": name, "digest": diff.Changes.Digest})
+	done, refusal := call[reviewResult](c, "review", map[string]any{"action": "apply", "name": name, "digest": diff.Changes.Digest})
 	if text, _ := os.ReadFile(b.work + "/old"); refusal != "" || string(text) != "2\n" || len(done.Changes.Lines) != 2 {
 		t.Errorf("%+v, %s, %q", done, refusal, text)
 	}
@@ -57,8 +57,8 @@ func TestReviewByName(t *testing.T) {
 			t.Fatalf("%q: %+v", text, out)
 		}
 	}
-	of := func(c *client, action string) (reviewed, string) {
-		return call[reviewed](c, "review", map[string]any{"action": action, "name": "together"})
+	of := func(c *client, action string) (reviewResult, string) {
+		return call[reviewResult](c, "review", map[string]any{"action": action, "name": "together"})
 	}
 	if diff, refusal := of(c, "diff"); refusal != "" || !slices.Equal(diff.Changes.Lines, []string{"added    one", "added    two"}) {
 		t.Errorf("%+v, %s", diff.Changes, refusal)
@@ -126,8 +126,8 @@ func TestReviewOfMany(t *testing.T) {
 	if out.Changes == nil || len(out.Changes.Lines) != maxLines || out.Changes.More == 0 {
 		t.Fatalf("%+v, %+v", out, out.Changes)
 	}
-	review := func(action string, paths ...string) (reviewed, string) {
-		return call[reviewed](c, "review", map[string]any{"action": action, "name": out.Changes.Review, "digest": out.Changes.Digest, "paths": paths})
+	review := func(action string, paths ...string) (reviewResult, string) {
+		return call[reviewResult](c, "review", map[string]any{"action": action, "name": out.Changes.Review, "digest": out.Changes.Digest, "paths": paths})
 	}
 	for _, paths := range [][]string{{}, {"a"}, {"a", "b"}} {
 		if _, refusal := review("apply", paths...); !strings.Contains(refusal, "name paths with fewer") {
@@ -154,7 +154,7 @@ func TestReviewIsAppliedByTheUser(t *testing.T) {
 	b := newBench(t, strings.ReplaceAll(reviewing, "APPLY", "false"))
 	c := b.client(t)
 	out := c.run(script("echo new >new"))
-	if _, refusal := call[reviewed](c, "review", map[string]any{"action": "apply", "name": out.Changes.Review, "digest": out.Changes.Digest}); !strings.Contains(refusal, "does not let agents apply") {
+	if _, refusal := call[reviewResult](c, "review", map[string]any{"action": "apply", "name": out.Changes.Review, "digest": out.Changes.Digest}); !strings.Contains(refusal, "does not let agents apply") {
 		t.Errorf("%q", refusal)
 	}
 }
@@ -212,7 +212,7 @@ mcp {
 	must(t, os.Symlink("../"+secret, b.work+"/removed/"+secret+"-link.key"), os.Link(b.work+"/removed/"+secret+".key", b.work+"/removed/hard"))
 	for _, arguments := range []map[string]any{{}, {"paths": []string{"removed"}}, {"paths": []string{"removed/" + secret + ".key"}}, {"paths": []string{"new.key", "renamed"}}} {
 		arguments["action"], arguments["name"] = "diff", name
-		got, refusal := call[reviewed](c, "review", arguments)
+		got, refusal := call[reviewResult](c, "review", arguments)
 		if refusal != "" {
 			t.Fatal(refusal)
 		}
@@ -235,20 +235,20 @@ mcp {
 		}
 	}
 	// Nor is it found out by asking for it.
-	diff, _ := call[reviewed](c, "review", map[string]any{"action": "diff", "name": name})
+	diff, _ := call[reviewResult](c, "review", map[string]any{"action": "diff", "name": name})
 	asked := map[string]string{}
 	for _, p := range []string{"removed/" + secret + ".key", "removed/none.key", "none"} {
-		_, refusal := call[reviewed](c, "review", map[string]any{"action": "apply", "name": name, "digest": diff.Changes.Digest, "paths": []string{p}})
+		_, refusal := call[reviewResult](c, "review", map[string]any{"action": "apply", "name": name, "digest": diff.Changes.Digest, "paths": []string{p}})
 		asked[strings.ReplaceAll(refusal, p, "")] = p
 	}
 	if len(asked) != 1 || asked[""] != "" {
 		t.Errorf("apply tells them apart: %q", asked)
 	}
 	// All at once is refused, for the user has put there what it would remove; what is seen is applied.
-	if _, refusal := call[reviewed](c, "review", map[string]any{"action": "apply", "name": name, "digest": diff.Changes.Digest}); refusal == "" || strings.Contains(refusal, secret) {
+	if _, refusal := call[reviewResult](c, "review", map[string]any{"action": "apply", "name": name, "digest": diff.Changes.Digest}); refusal == "" || strings.Contains(refusal, secret) {
 		t.Errorf("all: %q", refusal)
 	}
-	done, refusal := call[reviewed](c, "review", map[string]any{"action": "apply", "name": name, "digest": diff.Changes.Digest, "paths": []string{"seen", "elsewhere"}})
+	done, refusal := call[reviewResult](c, "review", map[string]any{"action": "apply", "name": name, "digest": diff.Changes.Digest, "paths": []string{"seen", "elsewhere"}})
 	if refusal != "" || !slices.Contains(done.Changes.Lines, "added    seen") {
 		t.Errorf("%+v, %s", done, refusal)
 	}
@@ -322,7 +322,7 @@ mcp {
 	if out.Changes == nil || out.Changes.Error != "" {
 		t.Fatalf("%+v, %+v", out, out.Changes)
 	}
-	diff, refusal := call[reviewed](c, "review", map[string]any{"action": "diff", "name": out.Changes.Review})
+	diff, refusal := call[reviewResult](c, "review", map[string]any{"action": "diff", "name": out.Changes.Review})
 	if refusal != "" || !strings.Contains(diff.Diff.Text, "\n+new\n") {
 		t.Errorf("%+v, %s", diff, refusal)
 	}

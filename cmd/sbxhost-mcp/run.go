@@ -67,8 +67,8 @@ func most(asked *int) (int, error) {
 	return *asked, nil
 }
 
-// ran is how a command went. Its names are those of sbxhost exec -result.
-type ran struct {
+// runResult is how a command went. Its names are those of sbxhost exec -result.
+type runResult struct {
 	ID      string `json:"id"` // names this command to output, stop and explain_denial
 	Running bool   `json:"running"`
 	Sandbox string `json:"sandbox"`
@@ -83,7 +83,7 @@ type ran struct {
 	Changes      *changes                `json:"changes"`      // in review mode: the differences between the workspace and the review; else null
 }
 
-func (s *server) run(ctx context.Context, req *mcp.CallToolRequest, in runArguments) (*mcp.CallToolResult, *ran, error) {
+func (s *server) run(ctx context.Context, req *mcp.CallToolRequest, in runArguments) (*mcp.CallToolResult, *runResult, error) {
 	limit, err := most(in.MaxOutput)
 	if err != nil {
 		return nil, nil, err
@@ -116,7 +116,7 @@ func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
 		return nil, err
 	}
 	j := &job{stdout: newCapture(), stderr: newCapture(), done: make(chan struct{})}
-	if j.sandbox, err = s.allowed.sandbox(in.Sandbox); err != nil {
+	if j.sandbox, err = s.permissions.sandbox(in.Sandbox); err != nil {
 		return nil, err
 	}
 	h, err := s.host(root)
@@ -207,8 +207,8 @@ const maxRepositories = 10
 
 // answer reports what is known about a command now, with the parts of its outputs that part
 // returns.
-func (s *server) answer(j *job, part func(*capture) excerpt) (*mcp.CallToolResult, *ran, error) {
-	out := &ran{ID: j.id, Running: j.running(), Sandbox: j.sandbox, Denials: []host.Denial{}, Degraded: []string{}, Instructions: []string{}, Repositories: []host.RepositoryReport{}}
+func (s *server) answer(j *job, part func(*capture) excerpt) (*mcp.CallToolResult, *runResult, error) {
+	out := &runResult{ID: j.id, Running: j.running(), Sandbox: j.sandbox, Denials: []host.Denial{}, Degraded: []string{}, Instructions: []string{}, Repositories: []host.RepositoryReport{}}
 	if !out.Running {
 		out.End, out.Denials, out.Degraded, out.Instructions, out.Changes = j.report.End, j.report.Denials, j.report.Degraded, j.report.Instructions, j.changes
 		for _, made := range j.report.Repositories {
@@ -237,7 +237,7 @@ type outputArguments struct {
 
 const maxWait = 60
 
-func (s *server) output(ctx context.Context, _ *mcp.CallToolRequest, in outputArguments) (*mcp.CallToolResult, *ran, error) {
+func (s *server) output(ctx context.Context, _ *mcp.CallToolRequest, in outputArguments) (*mcp.CallToolResult, *runResult, error) {
 	limit, err := most(in.MaxOutput)
 	if err != nil {
 		return nil, nil, err
@@ -278,7 +278,7 @@ type stopArguments struct {
 	ID string `json:"id" jsonschema:"the id that run returned"`
 }
 
-func (s *server) stop(ctx context.Context, _ *mcp.CallToolRequest, in stopArguments) (*mcp.CallToolResult, *ran, error) {
+func (s *server) stop(ctx context.Context, _ *mcp.CallToolRequest, in stopArguments) (*mcp.CallToolResult, *runResult, error) {
 	j, err := s.job(in.ID)
 	if err != nil {
 		return nil, nil, err
@@ -303,12 +303,12 @@ type denialArguments struct {
 	Directory string `json:"directory,omitempty" jsonschema:"with path or host: a directory in the workspace"`
 }
 
-type explained struct {
+type denialResult struct {
 	Denials []host.Denial `json:"denials"` // empty if the sandbox denies nothing
 }
 
-func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in denialArguments) (*mcp.CallToolResult, *explained, error) {
-	out := &explained{Denials: []host.Denial{}}
+func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in denialArguments) (*mcp.CallToolResult, *denialResult, error) {
+	out := &denialResult{Denials: []host.Denial{}}
 	if given := slices.DeleteFunc([]string{in.ID, in.Path, in.Host}, func(about string) bool { return about == "" }); len(given) != 1 {
 		return nil, nil, errors.New("id, path, host: give one of them")
 	}
@@ -334,7 +334,7 @@ func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in d
 	if err != nil {
 		return nil, nil, err
 	}
-	sandbox, err := s.allowed.sandbox(in.Sandbox)
+	sandbox, err := s.permissions.sandbox(in.Sandbox)
 	if err != nil {
 		return nil, nil, err
 	}

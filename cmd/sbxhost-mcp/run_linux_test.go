@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -40,7 +41,7 @@ func TestRun(t *testing.T) {
 	if out := c.run(map[string]any{"script": "sleep 1000", "timeout": 0.3}); out.Outcome != "timed_out" || !out.TimedOut {
 		t.Errorf("%+v", out)
 	}
-	out, refusal := call[ran](c, "run", map[string]any{"command": []string{"no-such-program"}})
+	out, refusal := call[runResult](c, "run", map[string]any{"command": []string{"no-such-program"}})
 	if refusal == "" || out.Outcome != "failed" || !strings.Contains(out.Error, "not found") {
 		t.Errorf("%+v, %s", out, refusal)
 	}
@@ -60,7 +61,7 @@ func TestHugeOutput(t *testing.T) {
 	// All that is kept can be had, piece by piece.
 	offset, lost, got := int64(0), 0, int64(0)
 	for {
-		more, refusal := call[ran](c, "output", map[string]any{"id": out.ID, "stdout_offset": offset, "stderr_offset": 1000000})
+		more, refusal := call[runResult](c, "output", map[string]any{"id": out.ID, "stdout_offset": offset, "stderr_offset": 1000000})
 		if refusal != "" {
 			t.Fatal(refusal)
 		}
@@ -90,7 +91,7 @@ func TestBackground(t *testing.T) {
 		t.Helper()
 		text := ""
 		for text != want {
-			more, refusal := call[ran](c, "output", map[string]any{"id": out.ID, "stdout_offset": offset, "wait": 30})
+			more, refusal := call[runResult](c, "output", map[string]any{"id": out.ID, "stdout_offset": offset, "wait": 30})
 			if refusal != "" || !more.Running || more.Stdout.Next == offset {
 				t.Fatalf("%+v, %s", more, refusal)
 			}
@@ -103,18 +104,18 @@ func TestBackground(t *testing.T) {
 		t.Fatal(err)
 	}
 	next(offset, "on\n")
-	if _, refusal := call[explained](c, "explain_denial", map[string]any{"id": out.ID}); !strings.Contains(refusal, "still runs") {
+	if _, refusal := call[denialResult](c, "explain_denial", map[string]any{"id": out.ID}); !strings.Contains(refusal, "still runs") {
 		t.Errorf("of what runs: %q", refusal)
 	}
 	early := c.run(map[string]any{"script": "sleep 1000", "background": true})
-	if ended, refusal := call[ran](c, "stop", map[string]any{"id": early.ID}); refusal != "" || ended.Running || ended.Outcome != "stopped" && ended.Outcome != "signaled" {
+	if ended, refusal := call[runResult](c, "stop", map[string]any{"id": early.ID}); refusal != "" || ended.Running || ended.Outcome != "stopped" && ended.Outcome != "signaled" {
 		t.Errorf("stopped at once: %+v, %s", ended, refusal)
 	}
-	ended, refusal := call[ran](c, "stop", map[string]any{"id": out.ID})
+	ended, refusal := call[runResult](c, "stop", map[string]any{"id": out.ID})
 	if refusal != "" || ended.Running || ended.Outcome != "signaled" || *ended.Signal != "SIGTERM" || ended.Stdout.Text != "begun\non\n" {
 		t.Errorf("%+v, %s", ended, refusal)
 	}
-	if again, refusal := call[ran](c, "stop", map[string]any{"id": out.ID}); refusal != "" || again.Outcome != "signaled" {
+	if again, refusal := call[runResult](c, "stop", map[string]any{"id": out.ID}); refusal != "" || again.Outcome != "signaled" {
 		t.Errorf("again: %+v, %s", again, refusal)
 	}
 }
@@ -124,10 +125,10 @@ func TestStopKills(t *testing.T) {
 	t.Parallel()
 	c := newBench(t, plain).client(t)
 	out := c.run(map[string]any{"script": `trap "" TERM; echo ready; while :; do sleep 0.1; done`, "background": true})
-	if more, refusal := call[ran](c, "output", map[string]any{"id": out.ID, "wait": 30}); refusal != "" || more.Stdout.Text != "ready\n" {
+	if more, refusal := call[runResult](c, "output", map[string]any{"id": out.ID, "wait": 30}); refusal != "" || more.Stdout.Text != "ready\n" {
 		t.Fatalf("%+v, %s", more, refusal)
 	}
-	if ended, refusal := call[ran](c, "stop", map[string]any{"id": out.ID}); refusal != "" || ended.Outcome != "signaled" || *ended.Signal != "SIGKILL" {
+	if ended, refusal := call[runResult](c, "stop", map[string]any{"id": out.ID}); refusal != "" || ended.Outcome != "signaled" || *ended.Signal != "SIGKILL" {
 		t.Errorf("%+v, %s", ended, refusal)
 	}
 }
@@ -179,7 +180,40 @@ sandbox "dev" {
 	}
 	c.run(script("echo hello >/tmp/f"))
 	await(t, func() bool {
-		more, refusal := call[ran](c, "output", map[string]any{"id": out.ID, "stdout_offset": out.Stdout.Next})
+		more, refusal := call[runResult](c, "output", map[string]any{"id": out.ID, "stdout_offset": out.Stdout.Next})
 		return refusal == "" && more.Stdout.Text == "got hello\n"
 	})
+}
+
+// Each answer brings a reader of an output further, also where a character is not kept completely.
+func TestOutputGoesOn(t *testing.T) {
+	t.Parallel()
+	c := newCapture()
+	c.Write(append(bytes.Repeat([]byte("a"), maxHead-1), "é"...))
+	c.Write(bytes.Repeat([]byte("é"), 3*maxTail))
+	for _, most := range []int{1, maxReply} {
+		for offset := int64(maxHead - 2); offset < maxHead+2; {
+			e := c.from(offset, false, most)
+			if e.Next <= offset {
+				t.Fatalf("in pieces of %d: %+v", most, e)
+			}
+			offset = e.Next
+		}
+	}
+	if e := c.from(c.total-1, false, maxReply); e.Next != e.Total { // of the last character, nothing is missing
+		t.Errorf("%+v", e)
+	}
+	c.Write([]byte("é")[:1])
+	if e := c.from(c.total-1, false, maxReply); e.Next != e.Total-1 || e.Text != "" {
+		t.Errorf("the rest can still come: %+v", e)
+	}
+}
+
+func TestNothingStartsAfterClose(t *testing.T) {
+	t.Parallel()
+	s := newServer(t.Context(), &permissions{})
+	s.close()
+	if err := s.add(&job{}); err == nil {
+		t.Error("a command was added")
+	}
 }

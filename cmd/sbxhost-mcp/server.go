@@ -20,7 +20,7 @@ import (
 
 // server has the state of one connection: hosts, and the commands that they ran.
 type server struct {
-	*allowed
+	*permissions
 	life context.Context // of background commands
 	end  context.CancelFunc
 
@@ -31,8 +31,8 @@ type server struct {
 	order []string // of jobs, the oldest first
 }
 
-func newServer(ctx context.Context, p *allowed) *server {
-	s := &server{allowed: p, hosts: map[string]*host.Host{}, begun: map[[2]string]time.Time{}, jobs: map[string]*job{}}
+func newServer(ctx context.Context, p *permissions) *server {
+	s := &server{permissions: p, hosts: map[string]*host.Host{}, begun: map[[2]string]time.Time{}, jobs: map[string]*job{}}
 	s.life, s.end = context.WithCancel(ctx)
 	return s
 }
@@ -180,7 +180,7 @@ func (s *server) host(root string) (*host.Host, error) {
 		return h, nil
 	}
 	if s.hosts == nil {
-		return nil, errors.New("the connection has ended")
+		return nil, errEnded
 	}
 	o := s.options
 	o.Workspace.Root, o.Dir = root, root
@@ -195,6 +195,8 @@ func (s *server) host(root string) (*host.Host, error) {
 	}
 	return h, err
 }
+
+var errEnded = errors.New("the connection has ended")
 
 // Bounds of a connection's commands: how many run at once, and of how many the output and the
 // result are kept.
@@ -213,7 +215,10 @@ func (s *server) add(j *job) error {
 			running++
 		}
 	}
-	if running >= maxRunning {
+	switch {
+	case s.hosts == nil: // close waits for the commands that there were
+		return errEnded
+	case running >= maxRunning:
 		return fmt.Errorf("%d commands run already: stop some, or wait for them", running)
 	}
 	s.order = slices.DeleteFunc(s.order, func(id string) bool {

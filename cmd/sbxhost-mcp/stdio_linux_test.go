@@ -50,7 +50,7 @@ func TestTwoClientsOverStdio(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if out, refusal := call[ran](first, "run", map[string]any{"script": "seq 20000", "command": nil, "timeout": nil, "directory": nil, "background": nil, "max_output": 1000}); refusal != "" || len(out.Stdout.Text) > 1100 || !strings.HasSuffix(out.Stdout.Text, "\n20000\n") {
+	if out, refusal := call[runResult](first, "run", map[string]any{"script": "seq 20000", "command": nil, "timeout": nil, "directory": nil, "background": nil, "max_output": 1000}); refusal != "" || len(out.Stdout.Text) > 1100 || !strings.HasSuffix(out.Stdout.Text, "\n20000\n") {
 		t.Errorf("%+v, %s", out, refusal)
 	}
 	if text := first.InitializeResult().Instructions; !strings.Contains(text, "sandboxes: fast (no network).") || !strings.Contains(text, b.work) {
@@ -62,17 +62,17 @@ func TestTwoClientsOverStdio(t *testing.T) {
 		all.Go(func() {
 			for n := range 5 {
 				want := fmt.Sprintf("%d-%d\n", i, n)
-				if out, refusal := call[ran](c, "run", script("printf '%s\\n' "+strings.TrimSpace(want))); refusal != "" || out.Stdout.Text != want {
+				if out, refusal := call[runResult](c, "run", script("printf '%s\\n' "+strings.TrimSpace(want))); refusal != "" || out.Stdout.Text != want {
 					t.Errorf("%+v, %s", out, refusal)
 				}
 			}
 		})
 	}
 	all.Wait()
-	if out, refusal := call[ran](second, "stop", map[string]any{"id": job.ID}); !strings.Contains(refusal, "no command") {
+	if out, refusal := call[runResult](second, "stop", map[string]any{"id": job.ID}); !strings.Contains(refusal, "no command") {
 		t.Errorf("%+v, %s", out, refusal)
 	}
-	if out, refusal := call[ran](first, "output", map[string]any{"id": job.ID}); refusal != "" || !out.Running || out.Stdout.Text != "one\n" {
+	if out, refusal := call[runResult](first, "output", map[string]any{"id": job.ID}); refusal != "" || !out.Running || out.Stdout.Text != "one\n" {
 		t.Errorf("the first one's: %+v, %s", out, refusal)
 	}
 }
@@ -120,7 +120,7 @@ func TestCommandsEndWithTheConnection(t *testing.T) {
 	b := newBench(t, plain)
 	c := b.stdio(t)
 	out := c.run(map[string]any{"script": "trap 'echo >ended; exit' TERM; echo ready; while :; do sleep 0.1; done", "background": true})
-	if more, refusal := call[ran](c, "output", map[string]any{"id": out.ID, "wait": 30}); refusal != "" || more.Stdout.Text != "ready\n" {
+	if more, refusal := call[runResult](c, "output", map[string]any{"id": out.ID, "wait": 30}); refusal != "" || more.Stdout.Text != "ready\n" {
 		t.Fatalf("%+v, %s", more, refusal)
 	}
 	c.Close()
