@@ -184,7 +184,7 @@ func TestReviewDiffRunsNothingOfACommand(t *testing.T) {
 	cmd := p.command(nil, "review", "show", "-patch", "r")
 	cmd.Env = append(cmd.Env, "PATH="+strings.Join(p.dirs, ":"))
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "no diff of contents: git: on PATH is none that nobody but you and root can replace: ") || !strings.Contains(string(out), "modified text") {
+	if err != nil || !strings.Contains(string(out), "no diff of contents: git: PATH has none that only you and root can replace: ") || !strings.Contains(string(out), "modified text") {
 		t.Errorf("%v: %s", err, out)
 	}
 	p.unharmed(t, "without git")

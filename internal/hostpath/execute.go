@@ -13,7 +13,7 @@ import (
 )
 
 // ErrNoProgram says that the host can trust no program of that name.
-var ErrNoProgram = errors.New("on PATH is none that nobody but you and root can replace")
+var ErrNoProgram = errors.New("PATH has none that only you and root can replace")
 
 // systemDirs are the system's program directories on various systems.
 var systemDirs = [...]string{"/usr/bin", "/bin", "/usr/sbin", "/sbin", "/run/current-system/sw/bin"}

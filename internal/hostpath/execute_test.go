@@ -70,7 +70,7 @@ func TestPrograms(t *testing.T) {
 		t.Errorf("where commands can write to the system's: %q, %v", found.Command(t.Context()).Env, err)
 	}
 	for name, want := range map[string]string{
-		"git": "lies in the workspace", "none": "none that nobody but you and root can replace", dir + "/ws/bin/git": "lies in the workspace", dir + "/entry/git": "lies in the workspace",
+		"git": "lies in the workspace", "none": "none that only you and root can replace", dir + "/ws/bin/git": "lies in the workspace", dir + "/entry/git": "lies in the workspace",
 	} {
 		if found, _, err := search("ws/bin", "plain").Find(name); !errors.Is(err, ErrNoProgram) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", name, found, err)

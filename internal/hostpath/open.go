@@ -130,8 +130,8 @@ func (d *Dir) Create(name string, perm fs.FileMode) (*os.File, error) {
 // TempName is a name that nobody can guess.
 func TempName() string { return ".sbxhost-" + rand.Text() }
 
-// Put puts a file of that name into the directory, completely or not at all; meanwhile it is called temp. If
-// ready is not nil, it can refuse the file at the end.
+// Put writes a file of that name, completely or not at all; before the end, the file has the name
+// temp. If ready is not nil, it can refuse the written file.
 func (d *Dir) Put(temp, name string, text []byte, mode fs.FileMode, ready func(*os.File) error) error {
 	f, err := d.Create(temp, mode)
 	if err != nil {

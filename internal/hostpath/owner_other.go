@@ -17,7 +17,7 @@ func links(fs.FileInfo) uint64 { return 1 }
 
 // Resolve refuses every path: any symlink on the way can belong to anybody.
 func Resolve(string, string, func() []string) (string, error) {
-	return "", fmt.Errorf("who owns a file is not told by this system: %w", errors.ErrUnsupported)
+	return "", fmt.Errorf("this system does not report who owns a file: %w", errors.ErrUnsupported)
 }
 
 const noFollow = 0 // there is no such flag

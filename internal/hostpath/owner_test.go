@@ -31,7 +31,7 @@ func TestUnknownOwner(t *testing.T) {
 		if err := check(program, info); err != nil {
 			t.Errorf("%s of one's own: %v", name, err)
 		}
-		if err := check(program, anybodys{info}); err == nil || !strings.Contains(err.Error(), "does not tell") {
+		if err := check(program, anybodys{info}); err == nil || !strings.Contains(err.Error(), "does not report") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

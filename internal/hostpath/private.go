@@ -24,7 +24,7 @@ func CheckPrivate(dir string) error {
 	case !info.IsDir():
 		return fmt.Errorf("%q is not a directory: %w", dir, ErrNotPrivate)
 	case !known:
-		return fmt.Errorf("%q has an owner whom this system does not tell: %w", dir, ErrNotPrivate)
+		return fmt.Errorf("%q has an owner that this system does not report: %w", dir, ErrNotPrivate)
 	case int(uid) != os.Geteuid():
 		return fmt.Errorf("%q belongs to uid %d and this process is uid %d: %w", dir, uid, os.Geteuid(), ErrNotPrivate)
 	case info.Mode().Perm()&0o022 != 0:

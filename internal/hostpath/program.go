@@ -257,7 +257,7 @@ func CheckOwner(path string, info fs.FileInfo) error {
 func checkOwner(path string, info fs.FileInfo, refusal string) error {
 	uid, _, known := ownerOf(info)
 	if !known {
-		refusal = "has an owner whom this system does not tell, and is not trusted"
+		refusal = "has an owner that this system does not report, and is not trusted"
 	} else if trustedOwner(uid) {
 		return nil
 	} else if uid == overflowUID && !allMapped() {

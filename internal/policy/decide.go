@@ -19,7 +19,7 @@ const (
 
 func (o Outcome) String() string { return cmp.Or(string(o), "denied") }
 
-// ErrAsks is the error for a command that a person would have to approve, and whose caller nobody can ask.
+// ErrAsks is the error for a command that needs an approval, for a caller whom nobody can ask.
 // Nothing was run or logged.
 var ErrAsks = errors.New("it would have to be approved")
 
@@ -42,7 +42,7 @@ const (
 	RuleFeatureMissing   Rule = "feature-missing"         // denied: the engine cannot hold what is asked
 	RuleUnconfinedAuto   Rule = "unconfined-not-named"    // denied: nobody asked for an engine that does not isolate
 	RuleNoEngine         Rule = "no-engine"               // denied: nothing is known of the engine
-	RuleInvalid          Rule = "invalid-facts"           // denied: a mode or the like that there is not
+	RuleInvalid          Rule = "invalid-facts"           // denied: an unknown mode
 	RuleNotStarted       Rule = "not-started"             // denied: by no rule; the command failed before it could run
 )
 
@@ -123,7 +123,7 @@ func deny(rule Rule, reason, hint string) Decision {
 
 func modeDeny(f Facts, why string) Decision {
 	by := cmp.Or(f.ModeOrigin, "the mode of approvals")
-	return deny(RuleModeDeny, fmt.Sprintf("%s, and %s = %q forbids to run anything without a sandbox", why, by, ModeDeny), f.Fix)
+	return deny(RuleModeDeny, fmt.Sprintf("%s, and %s = %q forbids running anything without a sandbox", why, by, ModeDeny), f.Fix)
 }
 
 // approval decides about a command that would run unsandboxed; why gives the reason.
@@ -140,7 +140,7 @@ func approval(f Facts, why, hint string) Decision {
 	case ApprovedOnce, ApprovedSession, ApprovedAlways:
 		return Decision{Outcome: Unsandboxed, Rule: Rule("approved-" + f.Approval), Reason: why}
 	}
-	return deny(RuleApprovalRefused, why+", and to run without a sandbox was not approved", hint)
+	return deny(RuleApprovalRefused, why+", and running without a sandbox was not approved", hint)
 }
 
 // exposure lists what a command gains if it runs unsandboxed.

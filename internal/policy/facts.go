@@ -91,8 +91,8 @@ const (
 	FallbackApprove Fallback = "approve" // the command runs unsandboxed, if approved
 )
 
-// Approval is a person's decision about one command. An unknown value refuses. An approval is called
-// as the scope by which package approvals stores it.
+// Approval is a person's decision about one command. An unknown value refuses. The text of an
+// approval is the scope with which package approvals stores it.
 type Approval string
 
 const (

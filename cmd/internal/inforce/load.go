@@ -183,7 +183,7 @@ func (c *Caller) Find(explicit string) (string, config.Origin, error) {
 	}
 	path, origin, err := config.Find(config.LookupOptions{Explicit: explicit, Dir: c.Dir, Getenv: c.Getenv})
 	if err == nil && origin == config.OriginWorkspace {
-		path, err = TrustPlace(path)
+		path, err = TrustPath(path)
 	}
 	if err == nil && (origin == config.OriginUser || origin == config.OriginBuiltin) {
 		err = c.checkPassedBy(c.Dir)
@@ -208,13 +208,13 @@ func (c *Caller) checkPassedBy(dir string) error {
 		return nil // nothing is trusted
 	}
 	for _, file := range files {
-		place, err := TrustPlace(file)
+		trusted, err := TrustPath(file)
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(list, func(t approvals.Trusted) bool { return t.Path == place }) {
-			return &Hinted{fmt.Errorf("%s, which you trust, is passed by here, since %s is a git repository of its own; nothing was run", hostpath.Shown(place), hostpath.Shown(top)),
-				fmt.Sprintf("if it is none of yours, a command has made %s: remove it; else say what is to hold in it, by a config.hcl of its own or by -config %s", hostpath.ShellQuoted(filepath.Join(top, ".git")), hostpath.ShellQuoted(place))}
+		if slices.ContainsFunc(list, func(t approvals.Trusted) bool { return t.Path == trusted }) {
+			return &Hinted{fmt.Errorf("%s, which you trust, is not in force here, because %s is a git repository of its own; nothing was run", hostpath.Shown(trusted), hostpath.Shown(top)),
+				fmt.Sprintf("if you did not make %s, a command did: remove it; otherwise give the repository a config.hcl of its own, or add -config %s", hostpath.ShellQuoted(filepath.Join(top, ".git")), hostpath.ShellQuoted(trusted))}
 		}
 	}
 	return nil

@@ -15,11 +15,11 @@ import (
 	"github.com/sbxhost/sbxhost/internal/source"
 )
 
-// TrustPlace returns the path to which trust in a configuration belongs: its resolved directory,
+// TrustPath returns the path to which trust in a configuration belongs: its resolved directory,
 // and its name. It does not follow a symlink at the file itself: relative paths in the text are
 // relative to the link's directory, so a link to a file that is trusted elsewhere would make
 // programs of this workspace run in its name.
-func TrustPlace(found string) (string, error) {
+func TrustPath(found string) (string, error) {
 	dir, err := filepath.EvalSymlinks(filepath.Dir(found))
 	if err != nil {
 		return "", err
@@ -35,7 +35,7 @@ func checkUserFile(path string) error {
 		err = hostpath.CheckFile(path, info)
 	}
 	if err != nil {
-		return &Hinted{fmt.Errorf("what is in your configuration directory may not be your word; nothing was run: %w", err),
+		return &Hinted{fmt.Errorf("somebody else could have written the file in your configuration directory; nothing was run: %w", err),
 			"or name it as your own: -config " + hostpath.ShellQuoted(path)}
 	}
 	return nil
@@ -55,7 +55,7 @@ func (c *Caller) Store() (*approvals.Store, error) {
 }
 
 // Trusts reports whether the user trusts the present text of a configuration, at a path of
-// TrustPlace.
+// TrustPath.
 func (c *Caller) Trusts(path string) bool {
 	text, err := source.Read(path)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Caller) Trusts(path string) bool {
 }
 
 // trustedText returns the text of a configuration in the workspace, if the user trusts it; path is
-// one of TrustPlace. The caller must parse these bytes under that path: a moment later, the file,
+// one of TrustPath. The caller must parse these bytes under that path: a moment later, the file,
 // or the target of a symlink in its path, may be another one.
 func (c *Caller) trustedText(ctx context.Context, path string) ([]byte, error) {
 	text, err := source.Read(path)

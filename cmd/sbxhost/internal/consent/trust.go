@@ -57,9 +57,9 @@ func trustPath(a *cli.App, name string, gone bool) (string, error) {
 		case origin != config.OriginWorkspace:
 			return "", cli.Hint(errors.New("no configuration is found in the workspace here"), "name the file")
 		}
-		return inforce.TrustPlace(path)
+		return inforce.TrustPath(path)
 	}
-	path, err := inforce.TrustPlace(a.Absolute(name))
+	path, err := inforce.TrustPath(a.Absolute(name))
 	if gone && errors.Is(err, fs.ErrNotExist) {
 		return a.Absolute(name), nil
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 )
 
-// PlaceDenial says where that stands which holds a denial, and the change in the caller's form.
+// PlaceDenial sets where the attribute that causes a denial is written, and the change in the
+// caller's form.
 func (f *Flags) PlaceDenial(a *cli.App, s *Setup, d *host.Denial) {
 	flag := f.FlagOf(d.Attribute)
 	if d.At = cmp.Or(flag, VariableOf(a, d.Attribute), s.Place(a.Dir, d.Attribute)); flag != "" {
@@ -27,7 +28,7 @@ func VariableOf(a *cli.App, attribute string) string {
 	return name
 }
 
-// DenialLine says what was denied, what would allow it, and where that is written.
+// DenialLine returns what was denied, what would allow it, and where to write that.
 func (f *Flags) DenialLine(d *host.Denial) string {
 	at, change := "at "+d.At, d.Change
 	switch {
@@ -51,7 +52,7 @@ func (f *Flags) DenialLine(d *host.Denial) string {
 	return fmt.Sprintf("%s; to allow it: %s %s", d.Reason, change, at)
 }
 
-// Place is FILE:LINE of what holds an attribute, for a person in a directory; "" where no file does.
+// Place is FILE:LINE of an attribute, for a person in a directory; "" if no file sets it.
 func (s *Setup) Place(dir, attribute string) string {
 	if attribute == "" || s == nil || s.File.Path() == "" {
 		return ""

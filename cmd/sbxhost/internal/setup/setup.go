@@ -55,7 +55,7 @@ func WithHost(a *cli.App, explicit *string, enginesOnly bool, f func(context.Con
 	}
 }
 
-// SessionOptions says which session a command line asks for.
+// SessionOptions returns the session that a command line asks for.
 func SessionOptions(a *cli.App, f *Flags) host.SessionOptions {
 	name := cmp.Or(f.Session, a.Getenv("SBXHOST_SESSION"))
 	return host.SessionOptions{Name: name, OneShot: true}
@@ -148,9 +148,9 @@ func WithRemedy(a *cli.App, s *Setup, flags *Flags, err error) error {
 		return err
 	}
 	a.Diagnose(s.File.Diagnose(s.Sandbox, err))
-	told := a.PrintLast(fmt.Sprintf("sandbox %q cannot be used; nothing was run", s.Sandbox), cli.ExitStatus(err))
+	printed := a.PrintLast(fmt.Sprintf("sandbox %q cannot be used; nothing was run", s.Sandbox), cli.ExitStatus(err))
 	a.SayHint(cli.HintOf(err))
-	return told
+	return printed
 }
 
 // WithHint adds a hint that the library cannot know: a command, a flag or a file that fixes err.
