@@ -634,7 +634,7 @@ func TestInUse(t *testing.T) {
 	use, err = w.shelf.Join(context.Background(), "r", "s", "ssh")
 	w.check(err)
 	use.lock.release() // its process was killed
-	if _, err := w.shelf.Join(context.Background(), "r", "s", ""); !errors.Is(err, ErrReach) {
+	if _, err := w.shelf.Join(context.Background(), "r", "s", ""); !errors.Is(err, ErrCredentials) {
 		t.Errorf("with other credentials: %v", err)
 	}
 	for _, name := range []string{"", "../x", ".applied-r", "a b", strings.Repeat("x", 65)} {

@@ -14,8 +14,8 @@ var (
 	ErrPlace = errors.New("no review is possible here")
 	// ErrName: not a name of a review.
 	ErrName = errors.New("not a review name")
-	// ErrReach: commands with other credentials began the review.
-	ErrReach = errors.New("another review is needed")
+	// ErrCredentials: commands with other credentials began the review.
+	ErrCredentials = errors.New("another review is needed")
 	// ErrChanged: the review has changed since somebody looked at it.
 	ErrChanged = errors.New("the review has changed since it was looked at")
 	// ErrUndo: there is nothing to undo, or undo is impossible.

@@ -35,7 +35,7 @@ const (
 // Names in the directory of a workspace's reviews that are not reviews.
 const (
 	gonePrefix = ".gone-"
-	keptPrefix = ".kept-" // of what an undone apply could not put back: its user was told
+	keptPrefix = ".kept-" // of what an undone apply could not put back, and reported
 	applyLock  = ".lock"
 )
 
@@ -71,12 +71,11 @@ func (s *Store) make() error {
 	if err := hostpath.MakePrivate(s.dir, 0o700); err != nil {
 		return fmt.Errorf("%w: a review stores its files beside the workspace: %w", ErrPlace, err)
 	}
-	// For a repository around the workspace.
-	ignore := filepath.Join(Base(s.root), ".gitignore")
-	if _, err := os.Lstat(ignore); errors.Is(err, fs.ErrNotExist) {
-		return os.WriteFile(ignore, []byte("*\n"), 0o600)
+	const ignore = ".gitignore" // for a repository around the workspace
+	if has(Base(s.root), ignore) {
+		return nil
 	}
-	return nil
+	return writeFile(Base(s.root), ignore, []byte("*\n"), false, os.Rename) // through no symlink
 }
 
 // record is a review's description of itself.
@@ -123,7 +122,7 @@ func appliedIn(dir string) string {
 
 // Join opens a review for the commands of one Host: until its Close, nobody else uses it. Join makes
 // a missing one. The error is a sessiondir.InUseError while somebody else uses the review.
-func (s *Store) Join(ctx context.Context, name, sandbox, reach string) (*Review, error) {
+func (s *Store) Join(ctx context.Context, name, sandbox, credentialKey string) (*Review, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
@@ -141,13 +140,13 @@ func (s *Store) Join(ctx context.Context, name, sandbox, reach string) (*Review,
 		} else if err != nil {
 			return nil, err
 		}
-		err = r.settle(ctx, sandbox, reach)
+		err = r.settle(ctx, sandbox, credentialKey)
 		complete := err == nil && has(r.dir, completeFile)
 		switch {
 		case complete: // a new one of that name ends the undo
 			err, r.rec = s.remove(ctx, r.dir), record{}
-		case err == nil && r.rec.CredentialKey != reach:
-			err = fmt.Errorf("%w: review %q was begun by commands with credentials %q, and these have %q: each could read what the other leaves there", ErrReach, name, r.rec.CredentialKey, reach)
+		case err == nil && r.rec.CredentialKey != credentialKey:
+			err = fmt.Errorf("%w: review %q was begun by commands with credentials %q, and these have %q: each could read what the other leaves there", ErrCredentials, name, r.rec.CredentialKey, credentialKey)
 		}
 		if err == nil && !complete {
 			return r, nil
@@ -160,13 +159,13 @@ func (s *Store) Join(ctx context.Context, name, sandbox, reach string) (*Review,
 }
 
 // settle prepares a review for use, by a process that has its lock.
-func (r *Review) settle(ctx context.Context, sandbox, reach string) error {
+func (r *Review) settle(ctx context.Context, sandbox, credentialKey string) error {
 	err := r.store.read(r.dir, recordFile, &r.rec)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := onlyLocked(r.dir); err != nil {
 			return err
 		}
-		r.rec = record{Sandbox: sandbox, CredentialKey: reach, Created: time.Now()}
+		r.rec = record{Sandbox: sandbox, CredentialKey: credentialKey, Created: time.Now()}
 		return r.store.write(r.dir, recordFile, &r.rec)
 	} else if err != nil {
 		return err

@@ -72,7 +72,7 @@ func reviewHint(err error) string {
 	switch {
 	case errors.Is(err, review.ErrPlace):
 		return "leave review out, or move the workspace into a directory of your own on the same file system"
-	case errors.Is(err, review.ErrReach):
+	case errors.Is(err, review.ErrCredentials):
 		return "give these commands a review of another name"
 	}
 	return ""
