@@ -28,9 +28,6 @@ func New(path string) (*Log, error) {
 	return &Log{path: filepath.Clean(path), sync: (*os.File).Sync}, nil
 }
 
-// Path returns the log's file.
-func (l *Log) Path() string { return l.path }
-
 // Append writes one line. A nil Log writes nothing. The error wraps ErrUnwritable and the cause,
 // and names the file.
 func (l *Log) Append(r Record) error {

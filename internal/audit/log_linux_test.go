@@ -15,7 +15,7 @@ func TestPlantedFile(t *testing.T) {
 	}
 	l := testLog(t, "")
 	mustAppend(t, l, Record{})
-	dir := filepath.Dir(l.Path())
+	dir := filepath.Dir(l.path)
 	for _, tt := range []struct {
 		mode      os.FileMode
 		dir, file int
@@ -29,7 +29,7 @@ func TestPlantedFile(t *testing.T) {
 		{0o755, 12345, 12345, false},
 		{0o755, 12345, 0, false},
 	} {
-		if err := errors.Join(os.Chmod(dir, tt.mode), os.Chown(dir, tt.dir, -1), os.Chown(l.Path(), tt.file, -1)); err != nil {
+		if err := errors.Join(os.Chmod(dir, tt.mode), os.Chown(dir, tt.dir, -1), os.Chown(l.path, tt.file, -1)); err != nil {
 			t.Fatal(err)
 		}
 		err := l.Append(Record{})

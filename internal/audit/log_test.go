@@ -111,11 +111,11 @@ func TestAppend(t *testing.T) {
 	code := 3
 	mustAppend(t, l, Record{Event: EventDecision, Command: "a", Argv: []string{"true"}, Decision: "sandboxed", Time: time.Unix(1, 0)})
 	mustAppend(t, l, Record{Event: EventEnd, Command: "a", ExitCode: &code})
-	list := readLog(t, l.Path())
+	list := readLog(t, l.path)
 	if len(list) != 2 || list[0].Event != EventDecision || list[1].Event != EventEnd || *list[1].ExitCode != 3 || list[0].Version != 1 {
 		t.Errorf("%+v", list)
 	}
-	if info, err := os.Stat(l.Path()); err != nil || info.Mode() != 0o600 {
+	if info, err := os.Stat(l.path); err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	if err := (*Log)(nil).Append(Record{}); err != nil {
@@ -139,22 +139,22 @@ func TestEscaped(t *testing.T) {
 	l := testLog(t, "")
 	for _, arg := range []string{"a\nb", "\x1b[2J", "\u202eevil", "\u009b2J", "\x7f", "tab\t", "\u2028", "😀", `quo"te\`, "\x00"} {
 		mustAppend(t, l, Record{Argv: []string{arg}})
-		list := readLog(t, l.Path())
+		list := readLog(t, l.path)
 		if got := list[len(list)-1].Argv[0]; got != arg {
 			t.Errorf("%q is read as %q", arg, got)
 		}
 	}
 	mustAppend(t, l, Record{Argv: []string{"ok", "\xff\x1b"}})
-	list := readLog(t, l.Path())
+	list := readLog(t, l.path)
 	if r := list[len(list)-1]; string(r.Raw[1]) != "\xff\x1b" {
 		t.Errorf("%+v", r)
 	}
 	mustAppend(t, l, Record{Script: "\xff\u2028", Dir: "/\xfe"})
-	list = readLog(t, l.Path())
+	list = readLog(t, l.path)
 	if r := list[len(list)-1]; string(r.RawScript) != "\xff\u2028" || string(r.RawDir) != "/\xfe" || list[0].RawScript != nil || list[0].RawDir != nil {
 		t.Errorf("%+v", r)
 	}
-	text, err := os.ReadFile(l.Path())
+	text, err := os.ReadFile(l.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,13 +187,13 @@ func TestShortened(t *testing.T) {
 			t.Errorf("%d: %v, raw %v %v", shift, err, back.Raw, back.RawScript)
 		}
 	}
-	list := readLog(t, l.Path())
+	list := readLog(t, l.path)
 	for i, r := range list {
 		if r.Shortened != (i < 4) {
 			t.Errorf("%d: shortened is %v", i, r.Shortened)
 		}
 	}
-	if info, _ := os.Stat(l.Path()); info.Size() > 400<<10 {
+	if info, _ := os.Stat(l.path); info.Size() > 400<<10 {
 		t.Errorf("it has %d bytes", info.Size())
 	}
 	if len(many) != 100_000 || len(long) != 2<<20 {
@@ -206,7 +206,7 @@ func TestTornTail(t *testing.T) {
 	t.Parallel()
 	l := testLog(t, "")
 	mustAppend(t, l, Record{PID: 1})
-	f, err := os.OpenFile(l.Path(), os.O_APPEND|os.O_WRONLY, 0)
+	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestTornTail(t *testing.T) {
 	}
 	f.Close()
 	mustAppend(t, l, Record{PID: 2})
-	if got, torn := readTorn(t, l.Path()); torn != 1 || len(got) != 2 || got[0].PID != 1 || got[1].PID != 2 {
+	if got, torn := readTorn(t, l.path); torn != 1 || len(got) != 2 || got[0].PID != 1 || got[1].PID != 2 {
 		t.Errorf("%+v, %d torn", got, torn)
 	}
 }
@@ -225,11 +225,11 @@ func TestRenamed(t *testing.T) {
 	t.Parallel()
 	l := testLog(t, "")
 	mustAppend(t, l, Record{PID: 1})
-	if err := os.Rename(l.Path(), l.Path()+".1"); err != nil {
+	if err := os.Rename(l.path, l.path+".1"); err != nil {
 		t.Fatal(err)
 	}
 	mustAppend(t, l, Record{PID: 2})
-	if a, b := readLog(t, l.Path()+".1"), readLog(t, l.Path()); len(a) != 1 || len(b) != 1 || b[0].PID != 2 {
+	if a, b := readLog(t, l.path+".1"), readLog(t, l.path); len(a) != 1 || len(b) != 1 || b[0].PID != 2 {
 		t.Errorf("%+v, %+v", a, b)
 	}
 }
@@ -404,7 +404,7 @@ func TestSynced(t *testing.T) {
 	}
 	failure = unix.EINVAL
 	mustAppend(t, l, Record{})
-	if list := readLog(t, l.Path()); len(list) != 2 {
+	if list := readLog(t, l.path); len(list) != 2 {
 		t.Errorf("%d lines", len(list))
 	}
 }

@@ -84,7 +84,8 @@ type NetworkUse struct {
 // maxNetworkUses bounds the list of one command, which chooses the names.
 const maxNetworkUses = 200
 
-// AddNetworkUse adds one to a list in which each outcome is once. Those past the 200th are one.
+// AddNetworkUse adds one to a list in which each outcome is once. Past about 200, those with the
+// same By and Allowed are one.
 func AddNetworkUse(list []NetworkUse, u NetworkUse) []NetworkUse {
 	same := func(of NetworkUse) bool {
 		return of.Name == u.Name && of.Port == u.Port && of.By == u.By && of.Allowed == u.Allowed && of.Reason == u.Reason
@@ -159,13 +160,13 @@ func cut(s string, n int) string {
 }
 
 func shorten(argv []string) ([]string, bool) {
-	room := maxText
+	left := maxText
 	for i, arg := range argv {
-		if len(arg) > room {
-			return append(argv[:i:i], cut(arg, room)), true
+		if len(arg) > left {
+			return append(argv[:i:i], cut(arg, left)), true
 		}
-		room -= len(arg) + 1
-		if room <= 0 && i+1 < len(argv) {
+		left -= len(arg) + 1
+		if left <= 0 && i+1 < len(argv) {
 			return argv[: i+1 : i+1], true
 		}
 	}
