@@ -216,7 +216,7 @@ func refersToWorkspace(expr hcl.Expression) hcl.Traversal {
 func unknownRoot(traversal hcl.Traversal) *hcl.Diagnostic {
 	name := traversal.RootName()
 	detail := fmt.Sprintf("There is no value named %q.", name)
-	switch near := nearest(name, roots()); {
+	switch near := Nearest(name, roots()); {
 	case near != "":
 		detail += fmt.Sprintf(" Did you mean %q?", near)
 	case len(traversal) == 1:

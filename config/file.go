@@ -144,7 +144,7 @@ func (f *File) Choose(name string) (string, error) {
 
 func (f *File) noSuchSandbox(name string) string {
 	detail := fmt.Sprintf("there is no sandbox %q.", name)
-	if near := nearest(name, f.names); near != "" {
+	if near := Nearest(name, f.names); near != "" {
 		return detail + fmt.Sprintf(" Did you mean %q?", near)
 	}
 	where := "The file"

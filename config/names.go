@@ -6,9 +6,9 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// nearest is the candidate that name probably means, or "". A short name must match more closely,
+// Nearest returns the candidate that name probably means, or "". A short name must match more closely,
 // or it would resemble every other.
-func nearest(name string, candidates []string) string {
+func Nearest(name string, candidates []string) string {
 	best, limit := "", 2
 	if len(name) <= 3 {
 		limit = 1

@@ -35,6 +35,3 @@ func Reference() []AttributeReference {
 
 // FunctionNames lists the functions of expressions, sorted.
 func FunctionNames() []string { return slices.Sorted(maps.Keys(functions())) }
-
-// Nearest returns the candidate that name probably means, or "".
-func Nearest(name string, candidates []string) string { return nearest(name, candidates) }

@@ -64,7 +64,7 @@ func (d *decoder) engine(it item) string {
 	if it.hidden {
 		detail = "The value is not the name of an engine."
 	}
-	if near := nearest(s, append(known, "bubblewrap")); near != "" && !it.hidden {
+	if near := Nearest(s, append(known, "bubblewrap")); near != "" && !it.hidden {
 		detail += fmt.Sprintf(" Did you mean %q?", near)
 	} else {
 		detail += fmt.Sprintf(" There are %s.", list(quoted(known), "and"))
@@ -130,7 +130,7 @@ func (d *decoder) bind(it item) (host.Bind, bool) {
 		}
 		names := namesOf(&bindSchema.schema)
 		detail := " It takes " + list(names, "and") + "."
-		if near := nearest(f.key, names); near != "" && !f.hiddenKey {
+		if near := Nearest(f.key, names); near != "" && !f.hiddenKey {
 			detail = fmt.Sprintf(" Did you mean %q?", near)
 		}
 		d.report(f.keyAt, "Unknown attribute", fmt.Sprintf("%s: %s is not one of its attributes.%s", it.name, f.showKey(), detail))

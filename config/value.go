@@ -179,7 +179,7 @@ func (d *decoder) oneOf(it item, allowed ...string) (string, bool) {
 
 // didYouMean asks whether a value means one of those allowed; "" if it is like none.
 func didYouMean(it item, s string, allowed []string) string {
-	if near := nearest(s, allowed); near != "" && !it.hidden {
+	if near := Nearest(s, allowed); near != "" && !it.hidden {
 		return fmt.Sprintf(" (did you mean %q?)", near)
 	}
 	return ""
