@@ -106,7 +106,7 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 	}
 }
 
-// declined returns ErrLeft with the reason.
+// declined returns ErrDeclined with the reason.
 func declined(payload []byte) error {
 	var why Reason
 	if frame.Decode(payload, &why) != nil || why == "" {
@@ -181,10 +181,9 @@ func dial(path, program string) (socket, error) {
 	return socket(fd), nil
 }
 
-// Connect connects to the process that listens at a path in a directory of this user's. The error is
-// ErrAbsent if nobody listens, and ErrSilent if as many wait already as can: a command, or in a
-// directory of theirs another user, could make a socket at which a blocking call waits forever. The
-// socket blocks.
+// Connect connects to the process that listens at a path in a directory of this user. The error is
+// ErrAbsent if nobody listens, and ErrSilent if the socket's queue is full: a command could make a
+// socket at which a blocking call waits forever. The returned socket blocks.
 func Connect(path string) (int, error) {
 	// The name of a socket is 107 bytes at most.
 	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

@@ -40,8 +40,8 @@ const (
 // and environment, with some to spare.
 const MaxMessage = 8 << 20
 
-// Patience is how long a server may take to look at us: one that is stopped, or has more to do than
-// it can, is slower than to do without. SessionPatience is for what nothing else can do or tell.
+// Patience is how long a server may take to look at a client: a stopped or overloaded server is
+// slower than no server. SessionPatience is for requests that only this server can answer.
 const (
 	Patience        = time.Second
 	SessionPatience = 10 * time.Second
@@ -63,7 +63,7 @@ type Hello struct {
 	Keep, Shell, Typed bool
 }
 
-// Fields is as of [frame.Message].
+// Fields implements [frame.Message].
 func (h *Hello) Fields(c *frame.Codec) {
 	c.Text(&h.Program)
 	c.Text(&h.Secret)
@@ -81,7 +81,7 @@ type Session struct {
 	End bool // end what runs there before the answer
 }
 
-// Fields is as of [frame.Message].
+// Fields implements [frame.Message].
 func (s *Session) Fields(c *frame.Codec) {
 	c.Text(&s.Dir)
 	c.Flag(&s.End)
@@ -109,13 +109,13 @@ func Ended(status int, signal syscall.Signal) Number {
 	return Number(status | int(signal)<<signalShift)
 }
 
-// Fields is as of [frame.Message].
+// Fields implements [frame.Message].
 func (n *Number) Fields(c *frame.Codec) { frame.Int(c, n) }
 
 // A Reason says why nothing runs, for people.
 type Reason string
 
-// Fields is as of [frame.Message].
+// Fields implements [frame.Message].
 func (r *Reason) Fields(c *frame.Codec) { c.Text((*string)(r)) }
 
 // Error returns the reason.
@@ -124,7 +124,7 @@ func (r *Reason) Error() string { return string(*r) }
 // Empty is the payload of a message that has none.
 type Empty struct{}
 
-// Fields is as of [frame.Message].
+// Fields implements [frame.Message].
 func (Empty) Fields(*frame.Codec) {}
 
 // ErrNoRuntimeDir is the error for a user without a directory for a socket.
