@@ -195,18 +195,14 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 			cancelled, late = nil, time.After(launch.LostPatience)
 		}
 	}
-	notes := append(fewNotes(f.replaced), f.made.Notes...)
-	if f.unkept != "" {
-		notes = append(notes, f.unkept)
-	}
+	notes := slices.Concat(fewNotes(f.replaced), f.made.Notes, []string{f.unkept, f.unlogged})
 	if f.made.Unsigned {
 		notes = append(notes, "git: the command's commits are not signed, though your commit.gpgSign asks for it: the sandbox has no signing key; git commit --amend --no-edit signs the last commit")
 	}
-	if f.unlogged != "" {
-		notes = append(notes, f.unlogged)
-	}
 	for _, note := range notes {
-		c.lateEvents = append(c.lateEvents, shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
+		if note != "" {
+			c.lateEvents = append(c.lateEvents, shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
+		}
 	}
 	for _, path := range f.made.LostWorktrees {
 		c.lateEvents = append(c.lateEvents, shared.Event{Kind: shared.EventDiscarded, Time: time.Now(), Details: map[string]string{"path": path},
