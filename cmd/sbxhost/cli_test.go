@@ -359,6 +359,7 @@ func TestEngines(t *testing.T) {
 // What a shell is offered for a line.
 func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
+		"":                       "approvals doctor engines exec explain fmt init review serve sessions shell trust validate",
 		"sbxhost ":               "approvals doctor engines exec explain fmt init review serve sessions shell trust validate",
 		"sbxhost e":              "engines exec explain",
 		"sbxhost -v":             "-version",

@@ -15,7 +15,8 @@ func offer(a *cli.App, line string) {
 	if point, err := strconv.Atoi(a.Getenv("COMP_POINT")); err == nil && point >= 0 && point < len(line) {
 		line = line[:point]
 	}
-	words := strings.Fields(line)[1:] // after sbxhost
+	words := strings.Fields(line)
+	words = words[min(1, len(words)):] // after sbxhost
 	typed := ""
 	if len(words) > 0 && !strings.HasSuffix(line, " ") {
 		typed, words = words[len(words)-1], words[:len(words)-1]

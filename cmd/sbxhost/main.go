@@ -9,8 +9,8 @@
 //
 // The promise: results go to standard output and everything that sbxhost
 // itself has to say to standard error; the exit status is the command's own,
-// and 124 to 127 are told apart as the help of exec says. Nothing is run
-// without the isolation that the configuration asks for.
+// and the help of exec explains 124 to 127. Nothing is run without the
+// isolation that the configuration asks for.
 //
 // Nothing obeys a configuration that came with the workspace before its user
 // has trusted its text, and nothing runs without a sandbox that its user has

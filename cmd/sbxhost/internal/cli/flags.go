@@ -43,8 +43,6 @@ func NameVar(fs *flag.FlagSet, to *string, flag, what string) {
 
 func JSONFlag(fs *flag.FlagSet) *bool { return fs.Bool("json", false, "") }
 
-func VerboseFlag(fs *flag.FlagSet) *bool { return fs.Bool("v", false, "") }
-
 // meantFlag says that there is no such flag, and suggests a similar one. Package flag gives this
 // error no type.
 func meantFlag(fs *flag.FlagSet, err error) error {

@@ -17,7 +17,7 @@ func appArmor() finding {
 	f := finding{Name: "AppArmor", State: stateOK, Found: "does not restrict user namespaces"}
 	if nsengine.LookAtKernel().AppArmorRestrict == "1" {
 		f.State, f.Found = stateLimited, "restricts user namespaces of programs without a profile"
-		f.Consequence = "the engines native and bwrap work only where a profile allows userns; whether it does is told below"
+		f.Consequence = "the engines native and bwrap work only where a profile allows userns; the probes below show whether one does"
 		f.Fix = appArmorFix(os.Executable())
 	}
 	return f

@@ -37,7 +37,10 @@ func openEvents(target, cwd string, writable func() []string) (*eventLog, error)
 		}
 		defer at.dir.Close()
 		file, err := at.dir.Create(at.name, 0o644)
-		return &eventLog{file: file}, err
+		if err != nil {
+			return nil, fmt.Errorf("-events: %w", err)
+		}
+		return &eventLog{file: file}, nil
 	}
 	if fd <= 2 {
 		return nil, fmt.Errorf("-events: /dev/fd/%d is a standard stream, which the command has: open another descriptor, such as 3>FILE", fd)
@@ -88,15 +91,15 @@ func (l *eventLog) event(e shared.Event) {
 	if l == nil {
 		return
 	}
-	switch told := host.DecodeEvent(&e).(type) {
+	switch decoded := host.DecodeEvent(&e).(type) {
 	case host.Denial:
-		l.write("denial", e.Time, told)
+		l.write("denial", e.Time, decoded)
 	case nil:
 		if e.Kind != shared.EventTraced {
 			l.write(string(e.Kind), e.Time, Message{e.Message})
 		}
 	default:
-		l.write(string(e.Kind), e.Time, told)
+		l.write(string(e.Kind), e.Time, decoded)
 	}
 }
 

@@ -110,7 +110,7 @@ func (e *Execution) prepare(p *preparation, ctx, reading context.Context, begin 
 
 // connect gives a command this process's standard streams, or a terminal of its own.
 func (e *Execution) connect(cmd *host.Cmd, hungUp func()) {
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.Stdin, e.Stdout, e.Remote.errors(e.Stderr)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.Stdin, e.Stdout, e.Remote.stderr(e.Stderr)
 	if !e.tty {
 		return
 	}

@@ -101,8 +101,8 @@ func (r *Remote) caller(a *cli.App) *host.Caller {
 	return &host.Caller{Environ: a.Environ, Dir: a.Dir}
 }
 
-// leaves reports whether the client must do the work, and report the error: nothing ran.
-func (r *Remote) leaves() bool { return r != nil && r.AdaptTo == nil && !r.ClientEnds }
+// leavesToClient reports whether the client must do the work, and report the error: nothing ran.
+func (r *Remote) leavesToClient() bool { return r != nil && r.AdaptTo == nil && !r.ClientEnds }
 
 // asClient gives a file for the client the rights that the client would have given it.
 func (r *Remote) asClient(f *os.File) error {
@@ -115,10 +115,10 @@ func (r *Remote) asClient(f *os.File) error {
 // suspend stops the client.
 func (r *Remote) suspend() { r.Send(serve.KindSuspend, serve.Empty{}) }
 
-// errors returns the command's standard error.
-func (r *Remote) errors(stderr io.Writer) io.Writer {
+// stderr returns the command's standard error.
+func (r *Remote) stderr(own io.Writer) io.Writer {
 	if r == nil {
-		return stderr
+		return own
 	}
 	return r.Stderr.File
 }

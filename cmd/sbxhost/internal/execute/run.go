@@ -30,7 +30,7 @@ func (e *Execution) RunAndReport() int {
 		}
 	}
 	e.report.Sandbox = e.sandboxName()
-	if e.Remote.leaves() {
+	if e.Remote.leavesToClient() {
 		if err != nil && e.Remote.Why == "" {
 			e.Remote.Why = err.Error()
 		}
@@ -120,7 +120,7 @@ func (e *Execution) run() (status int, err error) {
 	close(finished)
 	<-relayEnded
 	e.terminal.Restore()
-	if e.Remote.leaves() {
+	if e.Remote.leavesToClient() {
 		return 0, err
 	}
 	// The rest may take a while, and nothing is lost if this process ends. Each signal that is given

@@ -53,7 +53,7 @@ type Explained struct {
 func Command(a *cli.App, fs *flag.FlagSet) func() error {
 	flags := &setup.Flags{}
 	flags.Register(a, fs)
-	asJSON, all, about := cli.JSONFlag(fs), cli.VerboseFlag(fs), fs.String("path", "", "")
+	asJSON, all, about := cli.JSONFlag(fs), fs.Bool("v", false, ""), fs.String("path", "", "")
 	return func() error {
 		if *about != "" {
 			s, out, err := explainedPath(a, flags, *about, fs.Args())
@@ -87,7 +87,7 @@ func explained(a *cli.App, flags *setup.Flags, given []string) (*setup.Setup, *E
 	out := newExplained(e)
 	out.Config, out.Origin = s.File.Path(), s.Origin.String()
 	engine := s.Options.Sandboxes[s.Sandbox].Engine
-	schema := knownSchema(a, s.Options, s.Sandbox)
+	schema, _ := a.KnownOptions(s.Options, s.Sandbox)
 	if len(schema.Attributes) == 0 && e.Engine == engine {
 		if info, err := h.EngineInfo(ctx, engine); err == nil { // it works
 			schema = info.Options

@@ -50,13 +50,6 @@ func settings(a *cli.App, file *config.File, sandbox string, options host.Option
 	return list
 }
 
-// knownSchema returns the options of a sandbox's engine, if sbxhost knows them without starting an
-// engine.
-func knownSchema(a *cli.App, o host.Options, sandbox string) shared.OptionSchema {
-	schema, _ := a.KnownOptions(o, sandbox)
-	return schema
-}
-
 // settingRows formats the settings for people.
 func settingRows(list []settingJSON) [][]string {
 	var rows [][]string

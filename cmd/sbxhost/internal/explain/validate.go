@@ -68,7 +68,7 @@ type sandboxTrial struct {
 
 // Validate checks a configuration.
 func Validate(a *cli.App, fs *flag.FlagSet) func() error {
-	explicit, asJSON, all := cli.ConfigFlag(fs), cli.JSONFlag(fs), cli.VerboseFlag(fs)
+	explicit, asJSON, all := cli.ConfigFlag(fs), cli.JSONFlag(fs), fs.Bool("v", false, "")
 	return func() error {
 		file, origin, diags, err := a.Read(*explicit)
 		if err != nil {
@@ -117,7 +117,8 @@ func completed(a *cli.App, file *config.File) (host.Options, error) {
 	options.Session = host.SessionOptions{OneShot: true}
 	for _, name := range file.Names() {
 		def := options.Sandboxes[name]
-		if raw, diags := file.EngineOptions(name, knownSchema(a, options, name)); !diags.HasErrors() {
+		schema, _ := a.KnownOptions(options, name)
+		if raw, diags := file.EngineOptions(name, schema); !diags.HasErrors() {
 			def.Config = raw
 			options.Sandboxes[name] = def
 		}
@@ -132,7 +133,8 @@ func allSettings(a *cli.App, file *config.File, options host.Options) map[string
 	}
 	all := map[string][]settingJSON{}
 	for _, name := range file.Names() {
-		all[name] = settings(a, file, name, options, knownSchema(a, options, name), nil)
+		schema, _ := a.KnownOptions(options, name)
+		all[name] = settings(a, file, name, options, schema, nil)
 	}
 	return all
 }

@@ -146,7 +146,7 @@ func (s *server) rest() {
 	case s.lock.Lost(), s.servesAnyone:
 		s.close()
 	default:
-		s.quiet.Reset(s.idle)
+		s.idleTimer.Reset(s.idle)
 	}
 }
 
@@ -160,7 +160,7 @@ type server struct {
 	dir          string
 	servesAnyone bool // it starts sessions for clients that it does not serve otherwise
 	lock         *serve.Lock
-	quiet        *time.Timer
+	idleTimer    *time.Timer
 	hosts        hostCache
 	all          sync.WaitGroup // of clients, and of those who accept them
 
@@ -271,7 +271,7 @@ func (s *server) run() error {
 		defer s.mu.Unlock()
 		s.close()
 	}
-	s.quiet = time.AfterFunc(s.idle, stop)
+	s.idleTimer = time.AfterFunc(s.idle, stop)
 	ended := make(chan struct{})
 	defer close(ended)
 	go func() {
@@ -305,7 +305,7 @@ func (s *server) accept(l *serve.Lock) {
 		}
 		s.mu.Lock()
 		s.clients++
-		s.quiet.Stop()
+		s.idleTimer.Stop()
 		s.mu.Unlock()
 		s.all.Go(func() {
 			defer func() {

@@ -184,16 +184,6 @@ func removeSession(a *cli.App, name string) error {
 	return err
 }
 
-// holderOf finds the server that holds a session's processes. The error is serve.ErrAbsent if there
-// is none.
-func holderOf(a *cli.App, name string) (*serve.Holder, error) {
-	dir, err := session.KeeperDir(a.LookupEnv, name, false)
-	if err != nil {
-		return nil, err
-	}
-	return serve.HolderOf(dir)
-}
-
 // endSession ends a session's processes and removes the session's files. It reports whether a
 // server held the session.
 func endSession(a *cli.App, name string) (held bool, err error) {
@@ -228,7 +218,11 @@ func endSession(a *cli.App, name string) (held bool, err error) {
 
 // ask asks the server that has a session, and returns the answer.
 func (s *listedSession) ask(a *cli.App, verbose bool) error {
-	h, err := holderOf(a, s.Name)
+	dir, err := session.KeeperDir(a.LookupEnv, s.Name, false)
+	if err != nil {
+		return err
+	}
+	h, err := serve.HolderOf(dir)
 	if errors.Is(err, serve.ErrAbsent) {
 		return nil
 	}

@@ -147,18 +147,18 @@ const maxAnswer = 256
 
 // readAnswer reads a line, until ctx ends.
 func readAnswer(ctx context.Context, tty *os.File) (string, error) {
-	wakened, wake, err := os.Pipe()
+	wakeRead, wakeWrite, err := os.Pipe()
 	if err != nil {
 		return "", err
 	}
-	defer wakened.Close()
-	stop := context.AfterFunc(ctx, func() { wake.Close() })
+	defer wakeRead.Close()
+	stop := context.AfterFunc(ctx, func() { wakeWrite.Close() })
 	defer func() {
 		if stop() {
-			wake.Close()
+			wakeWrite.Close()
 		}
 	}()
-	fd, done := int(tty.Fd()), int(wakened.Fd())
+	fd, done := int(tty.Fd()), int(wakeRead.Fd())
 	var line []byte
 	buf := make([]byte, maxAnswer)
 	for {

@@ -224,8 +224,8 @@ func Discard(a *cli.App, fs *flag.FlagSet) func() error {
 
 func Undo(a *cli.App, fs *flag.FlagSet) func() error {
 	return setup.WithHost(a, cli.ConfigFlag(fs), false, func(ctx context.Context, _ *setup.Setup, h *host.Host) error {
-		name, told, err := h.UndoReview(ctx)
-		for _, line := range told {
+		name, changed, err := h.UndoReview(ctx)
+		for _, line := range changed {
 			if err != nil {
 				line = "changed since: " + cli.Quote(line)
 			}
@@ -234,7 +234,7 @@ func Undo(a *cli.App, fs *flag.FlagSet) func() error {
 		if err != nil {
 			return err
 		}
-		if len(told) > 0 {
+		if len(changed) > 0 {
 			return fmt.Errorf("review %q was undone only in part", name)
 		}
 		a.Say(fmt.Sprintf("what was applied of review %q is in it again", name))
