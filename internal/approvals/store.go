@@ -144,10 +144,7 @@ func (s *Store) Peek(key Key, session string) (*Approval, error) {
 	var best *Approval
 	for i := range list {
 		a := &list[i]
-		if a.Key.Digest() != want || a.Scope == Session && (a.Session != session || session == "") {
-			continue
-		}
-		if a.Scope != Always && a.expiredOr(s) {
+		if a.Key.Digest() != want || a.Scope == Session && (a.Session != session || session == "") || a.Scope != Always && a.expiredOr(s) {
 			continue
 		}
 		// Keep the scope once if a wider approval serves.

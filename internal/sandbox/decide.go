@@ -116,10 +116,7 @@ func (e *RuleError) Unwrap() error { return e.error }
 // a failure the command does not run.
 func (p *Pool) FirstUsable(ctx context.Context, t *Target, facts *policy.Facts, try func(via Route, engine string) error) (first error) {
 	for _, via := range p.routes(&t.Definition) {
-		engine := p.Engines.Resolve(t.Definition.Engine)
-		if via.Engine != "" {
-			engine = via.Engine
-		}
+		engine := p.Engines.Resolve(engineOf(t.Definition, via))
 		err := try(via, engine)
 		if errors.Is(err, shared.ErrUnsupported) {
 			// An engine may refuse the definition before it has looked at the machine.
