@@ -58,6 +58,7 @@ type Execution struct {
 }
 
 func (e *Execution) register(fs *flag.FlagSet) {
+	e.flags.Served = e.Remote != nil
 	e.flags.Register(e.App, fs)
 	fs.StringVar(&e.resultPath, "result", "", "")
 	fs.BoolFunc("quiet", "", func(s string) (err error) {

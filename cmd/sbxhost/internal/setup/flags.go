@@ -27,6 +27,7 @@ type Flags struct {
 	// ScriptFile is the file from which -c has read the script; empty if sbxhost can read it only
 	// once.
 	ScriptFile string
+	Served     bool // the flags come from a client: to read a pipe of the client takes the script from it
 	Scripted   bool // -c was given
 	ByFile     bool // -c named a file
 	Tty        bool
@@ -53,15 +54,17 @@ func (f *Flags) Register(a *cli.App, fs *flag.FlagSet) {
 		f.script, f.ScriptFile, f.Scripted = s, "", true
 		if name, ok := strings.CutPrefix(s, "@"); ok {
 			f.ByFile, name = true, a.Absolute(name)
+			if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && !strings.HasPrefix(name, "/dev/") && !strings.HasPrefix(name, "/proc/") {
+				f.ScriptFile = name
+			} else if f.Served {
+				return errors.New("only its client can read this file")
+			}
 			// One argument of a process cannot be longer than 128 KiB.
 			text, err := os.ReadFile(name)
 			if err != nil {
 				return err
 			}
 			f.script = string(text)
-			if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && !strings.HasPrefix(name, "/dev/") && !strings.HasPrefix(name, "/proc/") {
-				f.ScriptFile = name
-			}
 		}
 		return nil
 	})
