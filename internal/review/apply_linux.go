@@ -68,7 +68,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 			c := &changes[j]
 			full := path.Join(p.source, c.Path)
 			c.Shown, c.hidden = r.shown(i, c.Path), rules.Hidden != nil && rules.Hidden(full)
-			rules.settle(c, full)
+			rules.annotate(c, full)
 		}
 		if changes, err = r.ofGit(c, changes, &rules); err != nil {
 			return nil, err
@@ -149,7 +149,7 @@ func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 	for i := range dirs {
 		dirs[i].after, dirs[i].known, dirs[i].submodules = after(i), map[string]string{}, nil
 		carried := set.carried(i, chosen)
-		taken[i], dirs[i].gone = dirs[i].takesObjects(carried), dirs[i].goes(carried)
+		taken[i], dirs[i].gone = dirs[i].takesObjects(carried), dirs[i].deletedDirs(carried)
 	}
 	unpacked := map[Place]bool{} // packed-refs that stay as they are
 	for i, c := range set.Changes {
@@ -171,7 +171,7 @@ func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 			return "without the change of packed-refs the branch or tag would be gone"
 		}
 		one.Note = ""
-		if dirs[c.Layer].settle(&one, path.Join(source, c.Path)); one.Note != "" && c.Note == "" {
+		if dirs[c.Layer].checkChange(&one, path.Join(source, c.Path)); one.Note != "" && c.Note == "" {
 			return "without the other changes it is something else: " + one.Note
 		}
 		return one.Refused
@@ -302,14 +302,14 @@ func (r *Review) carryOut(ctx context.Context, plan func(fill) ([]Step, error), 
 		}
 	}
 	if err == nil {
-		j.Applied, err = r.look(out)
+		j.Applied, err = r.recordApplied(out)
 	}
 	if err == nil {
 		// First a journal with what was applied, then the end of the journal.
 		err = r.store.write(r.dir, journalFile, j)
 	}
 	if err == nil {
-		known, err = r.knowOld(append(known, j.Applied...), j.Steps)
+		known, err = r.addRestored(append(known, j.Applied...), j.Steps)
 	}
 	if err == nil {
 		err = r.store.write(r.dir, knownFile, known)
@@ -328,8 +328,8 @@ func (r *Review) carryOut(ctx context.Context, plan func(fill) ([]Step, error), 
 	return nil
 }
 
-// look removes the overlay's marks from what was applied, and records its state.
-func (r *Review) look(out *Outcome) ([]appliedPath, error) {
+// recordApplied removes the overlay's marks from what was applied, and records its state.
+func (r *Review) recordApplied(out *Outcome) ([]appliedPath, error) {
 	applied := make([]appliedPath, 0, len(out.Applied))
 	for i := range r.trees {
 		r.trees[i].lower.forget()

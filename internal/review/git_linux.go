@@ -28,8 +28,8 @@ var errLarge = errors.New("a file of git that is too large to read, or too large
 // indexKey is the path of an index as a key in JSON, whatever bytes it has.
 func indexKey(p string) string { return fmt.Sprintf("%+q", p) }
 
-// settle adds what a person should know of a change at a path of the host.
-func (rules *Rules) settle(c *Change, full string) {
+// annotate adds what a person should know of a change at a path of the host.
+func (rules *Rules) annotate(c *Change, full string) {
 	if c.New.Kind == Symlink && c.Refused == "" && rules.Above != nil {
 		c.Refused = rules.Above(full)
 	}
@@ -55,7 +55,7 @@ func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change
 		}
 		var err error
 		keep := true
-		switch dirs.settle(&c, full); {
+		switch dirs.checkChange(&c, full); {
 		case slices.Contains(rules.Configurations, full):
 			c.Refused = "git's configuration: git outside of a sandbox acts on it"
 		case c.Op == Modified && c.New.Kind == File && path.Base(full) == "HEAD" && isGitDir(path.Dir(full), dirs.lower):
@@ -144,8 +144,8 @@ func (g *gitDirs) keepObjects(changes []Change) []Change {
 	return slices.DeleteFunc(changes, func(c Change) bool { return takes(&c) })
 }
 
-// goes returns the directories of the host that changes delete.
-func (g *gitDirs) goes(changes []Change) map[string]bool {
+// deletedDirs returns the directories of the host that changes delete.
+func (g *gitDirs) deletedDirs(changes []Change) map[string]bool {
 	gone := map[string]bool{}
 	for _, c := range changes {
 		if c.Old.Kind == Directory && c.New.Kind != Directory {
@@ -158,7 +158,7 @@ func (g *gitDirs) goes(changes []Change) map[string]bool {
 // takesObjects finds the changes that delete objects of a repository that stays when all changes
 // are applied.
 func (g *gitDirs) takesObjects(changes []Change) func(*Change) bool {
-	gone := g.goes(changes)
+	gone := g.deletedDirs(changes)
 	return func(c *Change) bool {
 		full := path.Join(g.root, c.Path)
 		store := g.store(full)
@@ -195,8 +195,8 @@ func (g *gitDirs) unmakes(c *Change, full string) bool {
 	return c.Old.Mode&needed != 0 && c.New.Mode&needed == 0
 }
 
-// settle checks what git on the host would do after a change at a path of the host.
-func (g *gitDirs) settle(c *Change, full string) {
+// checkChange checks what git on the host would do after a change at a path of the host.
+func (g *gitDirs) checkChange(c *Change, full string) {
 	if c.Refused == "" && c.Op != Added && g.unmakes(c, full) {
 		c.Refused = passesOver
 	}

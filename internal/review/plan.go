@@ -169,7 +169,7 @@ func (p *planner) change(i int) (int, error) {
 			return 0, fmt.Errorf("%q: %s becomes a %s: %w", c.Path, c.Old.Kind, c.New.Kind, ErrPart)
 		}
 		if c.Old.Kind == File && c.Old.Links > 1 {
-			p.add(files, replaces(Step{Do: "stay", To: c.host()}, p.changes[i:i+1]))
+			p.add(files, withOld(Step{Do: "stay", To: c.host()}, p.changes[i:i+1]))
 		}
 		return i + 1, nil
 	}
@@ -197,9 +197,9 @@ func (p *planner) change(i int) (int, error) {
 	return i + 1, p.put(p.changes[i : i+1])
 }
 
-// replaces completes a step that changes a file of the workspace, or takes it away with its contents,
-// by their changes.
-func replaces(s Step, changes []Change) Step {
+// withOld adds to a step the old state of the file of the workspace that it changes, or takes away
+// with its contents; the changes have that state.
+func withOld(s Step, changes []Change) Step {
 	c := &changes[0]
 	s.Clean, s.Old, s.Time, s.old = c.Conflict == "", c.Old.Ino, c.Old.MTime, c.Old
 	s.oldSum = sumOf(changes, func(c *Change) *Node { return &c.Old }, true)
@@ -222,14 +222,14 @@ func (p *planner) mode(c *Change) {
 	if c.New.Kind == Directory {
 		phase = modes
 	}
-	p.add(phase, replaces(Step{Do: "mode", To: c.host(), Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode}, []Change{*c}))
+	p.add(phase, withOld(Step{Do: "mode", To: c.host(), Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode}, []Change{*c}))
 }
 
 // remove plans to put a file of the workspace aside.
 func (p *planner) remove(changes []Change) {
 	c := &changes[0]
 	p.takesAway(c)
-	p.add(c.phase(), replaces(Step{Do: "move", From: c.host(), To: p.slot(), Ino: c.Old.Ino}, changes))
+	p.add(c.phase(), withOld(Step{Do: "move", From: c.host(), To: p.slot(), Ino: c.Old.Ino}, changes))
 }
 
 // takesAway plans the permission to move a directory of the workspace: its ".." changes.
@@ -276,7 +276,7 @@ func (p *planner) put(changes []Change) error {
 		slot = p.slot()
 		p.add(c.phase(), Step{Do: "move", From: from, To: slot, Ino: ino})
 	}
-	p.add(c.phase(), replaces(Step{Do: "swap", From: slot, To: c.host(), Ino: ino, Sum: sum}, changes))
+	p.add(c.phase(), withOld(Step{Do: "swap", From: slot, To: c.host(), Ino: ino, Sum: sum}, changes))
 	return nil
 }
 

@@ -140,7 +140,7 @@ func (s *Store) Join(ctx context.Context, name, sandbox, credentialKey string) (
 		} else if err != nil {
 			return nil, err
 		}
-		err = r.settle(ctx, sandbox, credentialKey)
+		err = r.prepare(ctx, sandbox, credentialKey)
 		complete := err == nil && has(r.dir, completeFile)
 		switch {
 		case complete: // a new one of that name ends the undo
@@ -158,8 +158,8 @@ func (s *Store) Join(ctx context.Context, name, sandbox, credentialKey string) (
 	}
 }
 
-// settle prepares a review for use, by a process that has its lock.
-func (r *Review) settle(ctx context.Context, sandbox, credentialKey string) error {
+// prepare makes a review ready for commands. Its caller has the lock.
+func (r *Review) prepare(ctx context.Context, sandbox, credentialKey string) error {
 	err := r.store.read(r.dir, recordFile, &r.rec)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := onlyLocked(r.dir); err != nil {

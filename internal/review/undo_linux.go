@@ -33,7 +33,7 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 		if err != nil {
 			return one.Name, nil, err
 		}
-		defer r.Close()
+		r.Close() // if another process was faster, this one may open the review again
 		if len(r.Recovered) > 0 {
 			return one.Name, r.Recovered[1:], nil
 		}
@@ -209,7 +209,7 @@ func (r *Review) takeBack(j *journal) (report []string, err error) {
 			return report, err
 		}
 	}
-	if err := r.knowBack(j); err != nil {
+	if err := r.forgetApplied(j); err != nil {
 		return report, err
 	}
 	if kept {
@@ -222,11 +222,11 @@ func (r *Review) takeBack(j *journal) (report []string, err error) {
 	return report, nil
 }
 
-// knowBack forgets what an undone journal put into the workspace, and records the restored files.
-func (r *Review) knowBack(j *journal) error {
+// forgetApplied forgets what an undone journal put into the workspace, and records the restored files.
+func (r *Review) forgetApplied(j *journal) error {
 	known, err := r.known()
 	if err == nil {
-		known, err = r.knowOld(known[:min(j.Known, len(known))], j.Steps)
+		known, err = r.addRestored(known[:min(j.Known, len(known))], j.Steps)
 	}
 	if err != nil {
 		return err
@@ -234,9 +234,9 @@ func (r *Review) knowBack(j *journal) error {
 	return r.store.write(r.dir, knownFile, known)
 }
 
-// knowOld adds the workspace's own files that steps left in their places, or put back: they have
+// addRestored adds the workspace's own files that steps left in their places, or put back: they have
 // another change time, and the next attempt must find the same changes.
-func (r *Review) knowOld(known []appliedPath, steps []Step) ([]appliedPath, error) {
+func (r *Review) addRestored(known []appliedPath, steps []Step) ([]appliedPath, error) {
 	for _, step := range steps {
 		at := step.of()
 		if !step.Clean || at.Side != Host {

@@ -46,7 +46,7 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 		err = s.hello(program, c, challenge)
 	}
 	if err != nil {
-		again(signals)
+		resend(signals)
 		return 0, 0, err
 	}
 	relay, suspend := c.Relay, c.Suspend
@@ -70,7 +70,7 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 		close(over)
 		<-relayed
 		if err != nil && err != ErrGone {
-			again(signals)
+			resend(signals)
 		}
 	}()
 	go func() {
@@ -146,9 +146,9 @@ func IsTerminal(fd int) bool {
 	return err == nil
 }
 
-// again sends this process the signals that it has received for a command that the server does not
+// resend sends this process the signals that it has received for a command that the server does not
 // run.
-func again(signals chan os.Signal) {
+func resend(signals chan os.Signal) {
 	signal.Reset()
 	for {
 		select {
