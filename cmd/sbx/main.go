@@ -3,8 +3,8 @@
 //
 //	sbx -sandbox fast -- npm test
 //
-// It starts the server where there is none. What a server cannot do in this process's place, sbx does by
-// becoming `sbxhost exec`, that which was installed beside it; with -v ahead of all flags it says why.
+// It starts a missing server. If the server cannot run the command, sbx becomes the `sbxhost exec` that
+// is installed beside it. -v before all other flags prints why.
 package main
 
 import (

@@ -77,7 +77,7 @@ func run(builtins host.Builtins, args []string, stderr io.Writer) int {
 }
 
 // messages passes on the lines that are messages. It reports and omits other lines: such a line
-// must not end what the connection runs.
+// must not end what the connection runs. Only a line beyond mcp.DefaultMaxLineLength does.
 func messages(from io.Reader, stderr io.Writer) io.ReadCloser {
 	read, write := io.Pipe()
 	go func() {

@@ -131,7 +131,7 @@ func ruleTexts(s string) (texts []string) {
 	return texts
 }
 
-// networkVariables say how to reach the network, and whom programs there trust.
+// networkVariables say how to reach the network, and which certificates programs trust.
 var networkVariables = []string{
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO",
