@@ -51,7 +51,7 @@ var rules = []rule{
 	{packages: "internal/gitindex", others: []string{}, pure: true},
 	{packages: "workspace", ours: []string{"internal/gitindex", "internal/hostpath"}, others: []string{"golang.org/x/sys"}},
 	{packages: "internal/sessiondir", ours: []string{"internal/hostpath", "internal/paths"}, others: []string{"golang.org/x/sys"}},
-	{packages: "internal/review", ours: []string{"internal/gitindex", "internal/hostpath", "internal/paths", "internal/sessiondir"}, others: []string{"golang.org/x/sys"}},
+	{packages: "internal/review", ours: []string{"internal/gitindex", "internal/hostpath", "internal/paths", "internal/proc", "internal/sessiondir"}, others: []string{"golang.org/x/sys"}},
 	{packages: "internal/glob", others: []string{}},
 	{packages: "internal/scan", ours: []string{"internal/glob", "internal/hostpath"}, others: []string{"golang.org/x/sys"}},
 	{packages: "internal/stubs", ours: []string{"internal/hostpath"}, others: []string{"golang.org/x/sys"}},

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
 )
 
@@ -60,6 +61,21 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 			remove()
 		}
 	}()
+	read := func(fn func()) { fn() }
+	if set.visible {
+		// Root's commands have no capabilities: modes restrict them.
+		t := proc.NewThread()
+		defer t.End()
+		t.Do(func() { err = proc.SetCapabilities(0, 0, 0) })
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		for _, p := range r.trees {
+			p.lower.forget() // directories beneath others that commands cannot search
+			p.upper.forget()
+		}
+		read = t.Do
+	}
 	total, cost := int64(0), 0.0
 	for i := range set.Changes {
 		c := &set.Changes[i]
@@ -89,7 +105,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 			dirs = append(dirs, dir)
 		}
 		if whole {
-			err := r.export(copies[c.Layer], at, c, &cost)
+			read(func() { err = r.export(copies[c.Layer], at, c, &cost) })
 			if isShortage(err) {
 				return nil, nil, nil, err
 			}

@@ -104,6 +104,50 @@ func TestExportFollowsNothing(t *testing.T) {
 	}
 }
 
+// A reader that may see no more than commands gets no contents that modes keep from them, also if
+// root looks: of a file, and of one beneath a directory that they cannot search.
+func TestExportOfVisible(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, "open 1", "secret old", "tree/sub/beneath old")
+	for _, line := range []string{"open 2", "secret -", "moved new", "tree/sub/beneath new"} {
+		w.write(w.upper, line)
+	}
+	w.check(errors.Join(os.Chmod(w.root+"/secret", 0), os.Chmod(w.upper+"/moved", 0)))
+	r := w.open()
+	defer r.Close()
+	set, err := r.Changes(t.Context(), Rules{})
+	w.check(err)
+	for _, tree := range []*tree{r.trees[0].lower, r.trees[0].upper} { // which keep the directory open
+		_, err := tree.Look("tree/sub/beneath")
+		w.check(err)
+	}
+	for _, dir := range []string{w.root, w.upper} { // after the look, so that a user's sees it too
+		w.check(os.Chmod(dir+"/tree", 0))
+		t.Cleanup(func() { os.Chmod(dir+"/tree", 0o755) })
+	}
+	seen, _ := set.Visible()
+	for _, tt := range [][2][]string{
+		{{"tree"}, {"tree/sub/beneath"}}, // at first, while that directory is open
+		{nil, {"moved", "secret", "tree/sub/beneath"}},
+	} {
+		only, want := tt[0], tt[1]
+		dirs, left, done, err := r.Export(t.Context(), seen, only)
+		w.check(err)
+		var names []string
+		for i := range left {
+			names = append(names, left[i].Shown)
+		}
+		exported := w.list(dirs[0])
+		done()
+		if !slices.Equal(names, want) {
+			t.Errorf("%q: left %q", only, names)
+		}
+		if strings.Contains(exported, "b/open=2") != (only == nil) || strings.Contains(exported, "old") || strings.Contains(exported, "new") {
+			t.Errorf("%q: exported %q", only, exported)
+		}
+	}
+}
+
 // What takes the place of something else is in the diff; and what that does not say of permissions
 // and of empty directories is named.
 func TestExportOfKinds(t *testing.T) {

@@ -28,7 +28,8 @@ type Set struct {
 	Digest  string   `json:"digest"`
 	Changes []Change `json:"changes"`
 
-	opaque []opaqueDir
+	opaque  []opaqueDir
+	visible bool // see Visible
 }
 
 // Rules say what a review may not change, and how to treat both sides.
@@ -53,6 +54,7 @@ type Rules struct {
 // those, for a reader that may see no more than commands. The digest stays that of all.
 func (s *Set) Visible() (seen *Set, unseen int) {
 	out := *s
+	out.visible = true
 	out.Changes = slices.DeleteFunc(slices.Clone(s.Changes), func(c Change) bool { return c.hidden })
 	return &out, len(s.Changes) - len(out.Changes)
 }
