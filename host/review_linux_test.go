@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -163,6 +164,40 @@ func TestReviewOfADefinition(t *testing.T) {
 	if e == nil || e.Kind != shared.ErrUnsupported || e.Attribute != "review" {
 		t.Errorf("%+v", e)
 	}
+}
+
+// What patterns hide or protect is not applied, if it is new either.
+func TestReviewOfWhatPatternsMatch(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, func(o *host.Options) {
+		o.HideSensitive = true
+		o.Sandboxes = map[string]host.Definition{"fast": {Engine: "native", ProtectPaths: []string{"**/.vscode/", "*.lock", "!my.lock", "keep/**", "**/build/"}, DenyPaths: []string{"*.pem", "!a*"}}}
+	})
+	cmd := h.Command(t.Context(), "fast", "sh", "-c", "mkdir -p a/.vscode b/.vscode.d keep venv/.env; echo x | tee a/.vscode/tasks.json new.lock my.lock sub.lock.d keep/z .env a/.env.local k.pem a.pem build b/.vscode venv/.env/x")
+	cmd.Review = "one"
+	must(t, cmd.Run())
+	r, err := h.OpenReview(t.Context(), "one")
+	must(t, err)
+	set, err := r.Changes(t.Context())
+	must(t, err)
+	got := map[string]string{}
+	for i := range set.Changes {
+		if c := &set.Changes[i]; c.Refused != "" {
+			got[c.Shown] = c.Refused
+		}
+	}
+	want := map[string]string{"a/.vscode": `protect_paths "**/.vscode/"`, "a/.vscode/tasks.json": `protect_paths "**/.vscode/"`, "new.lock": `protect_paths "*.lock"`,
+		"keep/z": `protect_paths "keep/**"`, "k.pem": `deny_paths "*.pem"`, ".env": "sensitive file", "a/.env.local": "sensitive file"}
+	if !maps.Equal(got, want) {
+		t.Errorf("refused: %q", got)
+	}
+	if _, err := r.Apply(t.Context(), set, host.ReviewChoice{}); !errors.Is(err, host.ErrReviewBlocked) {
+		t.Errorf("all of it: %v", err)
+	}
+	_, err = r.Apply(t.Context(), set, host.ReviewChoice{Paths: []string{"my.lock", "a.pem", "build", "b", "venv"}})
+	must(t, err)
+	r.Close()
+	discardReviews(t, h)
 }
 
 // What git obeys behind a link is not applied: nothing at its end, nothing on the way there, and no

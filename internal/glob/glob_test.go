@@ -172,15 +172,24 @@ func TestExcept(t *testing.T) {
 		}
 		s := NewSet(list...)
 		for _, path := range strings.Fields(tt.covers) {
-			if !s.Covers(path) {
+			if s.Cover(path, true) < 0 {
 				t.Errorf("%s does not cover %q", tt.patterns, path)
 			}
 		}
 		for _, path := range strings.Fields(tt.not) {
-			if s.Covers(path) {
+			if s.Cover(path, true) >= 0 {
 				t.Errorf("%s covers %q", tt.patterns, path)
 			}
 		}
+	}
+	builds := NewSet(parse("**/build/"), parse("**/*.lock"), parse("!**/a.lock"))
+	for path, want := range map[string]int{"x/build": -1, "x/build/y": 0, "x.lock": 1, "x/a.lock": -1, "x": -1} {
+		if got := builds.Cover(path, false); got != want {
+			t.Errorf("the file %q: %d", path, got)
+		}
+	}
+	if got := builds.Cover("x/build", true); got != 0 {
+		t.Errorf("a directory: %d", got)
 	}
 	// Of what is no directory, an exemption of directories says nothing.
 	if m := NewSet(parse("**/x"), parse("!**/x/")).Match(NewSet(parse("**/x"), parse("!**/x/")).Start(), "x"); m != (Match{Any: 0, Dir: -1}) {

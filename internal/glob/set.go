@@ -60,17 +60,20 @@ func (s *Set) Match(st State, name string) Match {
 	return m
 }
 
-// Covers reports whether a path without a leading slash, taken as a directory, matches, or one
-// above it does.
-func (s *Set) Covers(path string) bool {
-	st := s.Start()
-	for name := range strings.SplitSeq(path, "/") {
-		if s.Match(st, name).Dir >= 0 {
-			return true
+// Cover returns the first pattern that matches a path without a leading slash, or one above it; -1
+// for none.
+func (s *Set) Cover(path string, directory bool) int {
+	st, names := s.Start(), strings.Split(path, "/")
+	for i, name := range names {
+		switch m := s.Match(st, name); {
+		case i == len(names)-1 && !directory:
+			return m.Any
+		case m.Dir >= 0:
+			return m.Dir
 		}
 		st = s.Next(st, name)
 	}
-	return false
+	return -1
 }
 
 // Next returns the state in the directory of that name.

@@ -58,7 +58,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 			},
 		}
 		if rules.Denied != nil {
-			c.Denied = func(at string) string { return rules.Denied(path.Join(p.source, at)) }
+			c.Denied = func(at string, directory bool) string { return rules.Denied(path.Join(p.source, at), directory) }
 		}
 		changes, err := c.Changes()
 		if err != nil {

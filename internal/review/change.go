@@ -298,7 +298,7 @@ type Comparison struct {
 	// beginning: the top of Upper then had its permissions, and no attributes.
 	Known map[string]appliedPath
 	// Denied says why a path may not be changed; "" if it may.
-	Denied func(path string) string
+	Denied func(path string, directory bool) string
 
 	changes   []Change
 	top       uint32 // the permissions of Root
@@ -538,7 +538,7 @@ func (c *Comparison) conflict(one *Change) string {
 
 func (c *Comparison) refused(one *Change) (string, error) {
 	if c.Denied != nil {
-		if why := c.Denied(one.Path); why != "" {
+		if why := c.Denied(one.Path, one.Old.Kind == Directory || one.New.Kind == Directory); why != "" {
 			return why, nil
 		}
 	}

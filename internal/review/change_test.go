@@ -75,7 +75,7 @@ func compare(t *testing.T, upper, lower layer) []Change {
 	lower["."] = Node{Kind: Directory, CTime: 9}
 	c := &Comparison{Root: "/w", Upper: upper, Lower: lower, Begun: 5, Known: map[string]appliedPath{"known": {Kind: File, CTime: 9, Ino: lower["known"].Ino}},
 		Same:   func(p string, _ *int64) (bool, error) { return upper[p].Size == lower[p].Size, nil },
-		Denied: func(p string) string { return map[string]string{"hooks": "protected"}[p] },
+		Denied: func(p string, _ bool) string { return map[string]string{"hooks": "protected"}[p] },
 	}
 	changes, err := c.Changes()
 	if err != nil {

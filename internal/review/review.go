@@ -35,7 +35,7 @@ type Set struct {
 // Rules say what a review may not change, and how to treat both sides.
 type Rules struct {
 	// Denied says why a path of a source may not be changed; "" if it may. It may be nil.
-	Denied func(path string) string
+	Denied func(path string, directory bool) string
 	// Above names the reason if a path beneath this one may not be changed: then no symlink of a
 	// review may replace this one. IsGitControlled reports whether git acts on a path. Either may
 	// be nil.

@@ -77,6 +77,7 @@ func (v *View) Restrict(found *Found) error {
 	if err := v.checkHolds(); err != nil {
 		return err
 	}
+	v.deny, v.protected = found.Deny, found.Protect
 	v.Deny = append(patterns(found.Deny), v.Deny...)
 	if v.in.HideSensitive {
 		v.Deny = append(v.Deny, sensitivePatterns[:]...)

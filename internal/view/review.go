@@ -103,14 +103,14 @@ func HiddenFrom(table []shared.Entry, deny []string) func(p string) bool {
 	set := glob.NewSet(patterns...)
 	return func(p string) bool {
 		e := find(p)
-		return e == nil || e.Access == shared.Hidden || set.Covers(strings.TrimPrefix(p, "/"))
+		return e == nil || e.Access == shared.Hidden || set.Cover(strings.TrimPrefix(p, "/"), true) >= 0
 	}
 }
 
 // Unwritable returns two functions for paths of the host. denied says why commands cannot change a
-// path, or lead it elsewhere. above says, for a directory above such paths, what lies beneath it.
-// Both may return "".
-func (v *View) Unwritable(table []shared.Entry) (denied, above func(p string) string) {
+// path, or lead it elsewhere, or could not if the file existed, by the definition's patterns. above
+// says, for a directory above such paths, what lies beneath it. Both may return "".
+func (v *View) Unwritable(table []shared.Entry) (denied func(p string, directory bool) string, above func(p string) string) {
 	why := func(e *shared.Entry) string {
 		if e != nil && (e.Access == shared.Hidden || e.Access == shared.ReadOnly) {
 			return e.Why
@@ -129,5 +129,12 @@ func (v *View) Unwritable(table []shared.Entry) (denied, above func(p string) st
 			beneath[dir] = cmp.Or(why(e), beneath[dir])
 		}
 	}
-	return func(p string) string { return cmp.Or(exactly[p], why(find(p))) }, func(p string) string { return beneath[p] }
+	deny, protect := covering(v.deny), covering(v.protected)
+	return func(p string, directory bool) string {
+		reason := cmp.Or(exactly[p], why(find(p)))
+		if v.in.HideSensitive && !directory && Sensitive(path.Base(p)) {
+			reason = cmp.Or(reason, OriginSensitive)
+		}
+		return cmp.Or(reason, deny(p, directory), protect(p, directory))
+	}, func(p string) string { return beneath[p] }
 }

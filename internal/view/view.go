@@ -62,6 +62,8 @@ type View struct {
 	granted      []string        // sockets that commands may connect to
 	spelled      []spelling      // sources
 	hiddenAround map[string]bool // hidden paths in which deeper entries show
+	deny         []Rule          // of the definition, as protected
+	protected    []Rule
 
 	// Workdir is the workspace root's path inside.
 	Workdir string
@@ -99,7 +101,7 @@ type View struct {
 	GitControlled []string
 	// Devices are paths of device nodes that commands may use.
 	Devices []string
-	// Deny are the patterns of hidden paths. A review also refuses by them files that did not exist
+	// Deny are the patterns of hidden paths, by which a review also hides files that did not exist
 	// when this view was made.
 	Deny []string
 }
