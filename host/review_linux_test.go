@@ -200,6 +200,33 @@ func TestReviewOfWhatPatternsMatch(t *testing.T) {
 	discardReviews(t, h)
 }
 
+// A look changes no digest, also if commands have changed the workspace's own permissions.
+func TestReviewOfTheTop(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"711", "000"} {
+		h := newHost(t, nil)
+		cmd := h.Command(t.Context(), "fast", "sh", "-c", "echo 1 >new; chmod "+mode+" .")
+		cmd.Review = "one"
+		must(t, cmd.Run())
+		digests := map[string]bool{}
+		for range 2 {
+			r, err := h.OpenReview(t.Context(), "one")
+			must(t, err)
+			set, err := r.Changes(t.Context())
+			must(t, err)
+			if len(set.Changes) != 2 || set.Changes[0].Shown != "." {
+				t.Errorf("%+v", set.Changes)
+			}
+			digests[set.Digest] = true
+			r.Close()
+		}
+		if len(digests) != 1 {
+			t.Errorf("chmod %s: two looks have the digests %q", mode, digests)
+		}
+		discardReviews(t, h)
+	}
+}
+
 // What git obeys behind a link is not applied: nothing at its end, nothing on the way there, and no
 // other link. Where git is not protected, it is told of each.
 func TestReviewOfWhatLinksLeadTo(t *testing.T) {
