@@ -511,7 +511,7 @@ func FuzzParseSettings(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, fields int) {
 		list, _ := parseSettings(data, 2+fields&1)
 		for _, s := range list {
-			useOf(s.key)
+			useOf(s.key, s.value)
 			commandWords(s.key, s.value)
 			if s.file != "" && !filepath.IsAbs(s.file) {
 				t.Fatalf("%+v", s)

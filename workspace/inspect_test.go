@@ -74,6 +74,21 @@ func TestInspect(t *testing.T) {
 	}
 }
 
+// A tool's name is a path, from git's own directory.
+func TestInspectTools(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	w := inspector(t, base)
+	root := repo(t, base+"/proj")
+	tree(t, root, map[string]string{".git/config": "[diff]\n\ttool = ../evil\n\tguitool = vimdiff\n[merge]\n\ttool = meld\n\tguitool = ../evil\n" +
+		"[instaweb]\n\tmodulepath = x\n\tgitwebdir = x\n\thttpd = x\n[http]\n\tcurloptResolve = x\n"})
+	want := []string{"setting diff.tool", "setting http.curloptresolve", "setting instaweb.gitwebdir", "setting instaweb.httpd", "setting instaweb.modulepath", "setting merge.guitool"}
+	if i := w.inspect(t, root); !slices.Equal(i.ActsOn, want) || len(i.Unclear) > 0 {
+		t.Errorf("%+v", i)
+	}
+}
+
 // inspect returns what git acts on in a repository that is new.
 func (w *Workspace) inspect(t *testing.T, dir string) Change {
 	readable := func(p string) bool { return strings.HasPrefix(p, dir) }

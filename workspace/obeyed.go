@@ -116,7 +116,7 @@ func (q *question) obey() {
 		if s.key == "core.sharedrepository" {
 			q.controls.Shared = !slices.Contains([]string{"umask", "false", "0", "no", "off"}, strings.ToLower(s.value))
 		}
-		switch use := useOf(s.key); {
+		switch use := useOf(s.key, s.value); {
 		case s.key == "init.templatedir": // git copies the links in it
 			for _, p := range q.pathsFrom(s.value, q.bases[0]) {
 				q.add(p, controlProgram, true)
@@ -264,12 +264,12 @@ const (
 
 // useOf is what git does with the value of a key that a hostile configuration would set; 0 for
 // others.
-func useOf(key string) use {
+func useOf(key, value string) use {
 	section, rest, _ := strings.Cut(key, ".")
 	name := section + "." + rest[strings.LastIndexByte(rest, '.')+1:]
 	for _, key := range []string{name, section + ".*"} {
 		for use, keys := range keyUses {
-			if slices.Contains(keys, key) {
+			if slices.Contains(keys, key) && (use != leads || !strings.HasSuffix(key, "tool") || strings.Contains(value, "/")) {
 				return use
 			}
 		}
@@ -294,11 +294,13 @@ var keyUses = map[use][]string{
 		"instaweb.httpd", "pager.*", "alias.*",
 	},
 	isFile: {"core.attributesfile", "gpg.allowedsignersfile", "init.templatedir", "http.sslcainfo", "http.sslcapath"},
-	leads: { // rebase.instructionformat can add a step such as exec; with vimdiff, a shell expands mergetool.layout
+	// rebase.instructionformat can add a step such as exec; with vimdiff, a shell expands mergetool.layout.
+	// A tool's name is a path in git's directory of tools, and git executes what lies there.
+	leads: {
 		"core.hookspath", "core.worktree", "rebase.instructionformat", "include.path", "includeif.path", "remote.vcs",
 		"remote.proxy", "mergetool.layout", "instaweb.browser", "web.browser", "help.browser", "extensions.worktreeconfig",
-		"url.insteadof", "url.pushinsteadof", "protocol.allow", "http.proxy", "http.cookiefile",
-		"lfs.standalonetransferagent",
+		"url.insteadof", "url.pushinsteadof", "protocol.allow", "http.proxy", "http.curloptresolve", "http.cookiefile",
+		"instaweb.modulepath", "instaweb.gitwebdir", "lfs.standalonetransferagent", "diff.tool", "diff.guitool", "merge.tool", "merge.guitool",
 	},
 }
 
