@@ -128,12 +128,12 @@ func MostIn(list []string) (dir string, n int) {
 }
 
 // Shown leaves plain text alone, and quotes all other text so that its ends and its content are
-// clear.
+// clear, also before a note such as " (directory)" or "; refused".
 func Shown(s string) string {
 	switch {
 	case strings.ContainsFunc(s, func(r rune) bool { return !Visible(r) }):
 		return strconv.QuoteToASCII(s)
-	case s == "" || strings.ContainsAny(s, `"'\`):
+	case s == "" || strings.ContainsAny(s, `"'\`) || strings.Contains(s, " (") || strings.Contains(s, "; "):
 		return strconv.Quote(s)
 	}
 	return s

@@ -59,6 +59,18 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// A name cannot imitate what follows names.
+func TestShown(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]string{
+		"a/b c": "a/b c", "": `""`, "it's": `"it's"`, "a\nb": `"a\nb"`, "f(x);g": "f(x);g", "harmless (directory)": `"harmless (directory)"`, "x; refused: a socket": `"x; refused: a socket"`,
+	} {
+		if got := Shown(s); got != want {
+			t.Errorf("%q: %s", s, got)
+		}
+	}
+}
+
 func FuzzQuote(f *testing.F) {
 	for _, p := range []string{"/a\nb", "/\xff\xfe", strings.Repeat("é", 300), strings.Repeat("\xff", 4096), "\u202e\u2066", strings.Repeat("\U000e0041", 100)} {
 		f.Add(p)
