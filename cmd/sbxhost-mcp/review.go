@@ -25,7 +25,7 @@ type reviewResult struct {
 	Reviews []host.ReviewInfo `json:"reviews"` // of list
 	Changes *changes          `json:"changes"` // of diff, and of apply those that were applied; else null
 	Diff    excerpt           `json:"diff"`    // of diff
-	Omitted []string          `json:"left"`    // changes that the diff does not show as they are: large files, what commands cannot read, what is no text, empty directories, permissions, attributes
+	Omitted []string          `json:"left"`    // changes that the diff does not show as they are: large files, what commands cannot read, empty directories, permissions, attributes
 }
 
 // changes are the differences in a review.
