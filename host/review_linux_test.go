@@ -221,7 +221,7 @@ func TestReviewOfTheTop(t *testing.T) {
 			r.Close()
 		}
 		if len(digests) != 1 {
-			t.Errorf("chmod %s: two looks have the digests %q", mode, digests)
+			t.Errorf("chmod %s: two looks have the digests %v", mode, digests)
 		}
 		discardReviews(t, h)
 	}
