@@ -28,11 +28,9 @@ import (
 //     there since.
 //   - A path inside another entry's files must exist, or the launcher would create it on the host.
 //     A missing path to hide, there or in the host's view, is refused or omitted, as its entry says.
+//     Elsewhere, the launcher must do this itself: View does not know what other files it shows.
 //   - The directories between a writable entry and those in it are bound onto themselves: see
 //     [shared.Pins].
-//   - View does not know what other files the launcher shows. A launcher that looks whether a hidden
-//     path is a file or a directory may omit a missing one if Entry.Missing is
-//     [shared.MissingIgnore], and must fail otherwise.
 //   - The path of a hidden entry may be a symlink inside: hide what it leads to.
 //   - /dev/shm is the launcher's: private, and no larger than Limits.TempSize.
 //   - It omits hidden entries in hidden ones. If the next entry lies in a hidden one, make that of
