@@ -8,7 +8,7 @@ import (
 // String lists what the filter refuses, for people.
 func (f Filter) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "for %s, %d instructions; what no line names is allowed\n", f.arch.goarch, len(f.program))
+	fmt.Fprintf(&b, "for %s, %d instructions; calls not listed are allowed\n", f.arch.goarch, len(f.program))
 	b.WriteString("calls of any other architecture: the process is killed\n")
 	fmt.Fprintf(&b, "calls above number %d: ENOSYS # x32, and what is newer than this filter\n", newest)
 	for _, r := range f.rules {

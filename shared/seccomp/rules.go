@@ -77,7 +77,7 @@ func rules(o Options) []rule {
 
 	const (
 		whySetID      = "set-user-id and set-group-id bits, which would outlive the sandbox"
-		whyDevice     = "device nodes, which would, too"
+		whyDevice     = "device nodes, which outlive the sandbox"
 		whyInput      = "input for the terminal's other users"
 		whyFamily     = "families of sockets that reach the hypervisor, raw frames, the kernel's cipher code, or little tested protocols"
 		whyRaw        = "raw packets"
