@@ -62,8 +62,8 @@ sandbox "fast" {
   # configuration. full: commands can write it; sbxhost lists what they changed.
   git = "protected"
 
-  # Variables of yours to pass on, with * and ? for what varies. A short list
-  # (PATH, HOME, LANG and the like) is always passed; all else is not.
+  # Variables of yours to pass on; * and ? are wildcards. A short list (PATH,
+  # HOME, LANG and the like) is always passed; all else is not.
   env_passthrough = ["LC_*", "GOFLAGS", "GOPROXY"]
 
   # Variables to set.

@@ -194,6 +194,8 @@ func summaryOf(e *shared.Error) string {
 	switch e.Kind {
 	case shared.ErrInvalidSpec:
 		return "Invalid value"
+	case shared.ErrUnsupported: // by the engine, or by this machine
+		return "Not supported here"
 	case nil:
 		return "Sandbox cannot be used"
 	}

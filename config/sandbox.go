@@ -147,7 +147,7 @@ func (d *decoder) passthrough(it item) []string {
 		switch {
 		case !ok:
 		case !validEnvGlob(s):
-			d.invalid(e, "%s is not the name of a variable, with * and ? for what varies; values are set in env", e.show(s))
+			d.invalid(e, "%s is not the name of a variable (* and ? are wildcards); values are set in env", e.show(s))
 		case env.IsInjector(s):
 			d.invalid(e, "%s makes programs run code that its value names, so it is never passed on; to set it for the command, give it by name in env", e.show(s))
 		default:
