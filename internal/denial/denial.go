@@ -100,9 +100,9 @@ type Machine interface {
 	Stub(path string) bool
 	// Unwritable returns the directory whose mode forbids the command's user to write at a host path; "" if none does.
 	Unwritable(path string) string
-	// NeverPropose says what a path would give, if a proposal must never open it: credentials, a
+	// WhyNotProposed says why no proposal may open a path: it can contain credentials, or gives a
 	// way out of the sandbox. It is "" for every other path.
-	NeverPropose(path string) string
+	WhyNotProposed(path string) string
 }
 
 // maxDenials is how many denials the package reports for one command.
@@ -317,7 +317,7 @@ func (f *Failure) program(name string) Denial {
 		return f.interpreter(p)
 	}
 	d.Reason = fmt.Sprintf("%s of this machine is not shown in sandbox %q", hostpath.Quote(p), f.Sandbox)
-	if f.Machine.NeverPropose(p) == "" {
+	if f.Machine.WhyNotProposed(p) == "" {
 		d.Value, d.Element = text(p), true
 		if p != name { // PATH has directories
 			d.Value = text(path.Dir(p))

@@ -32,14 +32,14 @@ func (m *machine) Follow(p string) view.Way {
 	}
 	return view.Way{End: p, Kind: m.files[p]}
 }
-func (m *machine) Program(name string) string   { return m.programs[name] }
-func (m *machine) Interpreter(p string) string  { return m.interpreters[p] }
-func (m *machine) Dropped(string) string        { return m.dropped }
-func (m *machine) Listens(port uint16) bool     { return slices.Contains(m.ports, port) }
-func (m *machine) Variable(name string) bool    { return slices.Contains(m.vars, name) }
-func (m *machine) Stub(p string) bool           { return p == "/src/p/.vscode" }
-func (m *machine) Unwritable(p string) string   { return m.unwritable }
-func (m *machine) NeverPropose(p string) string { return m.withheld[p] }
+func (m *machine) Program(name string) string     { return m.programs[name] }
+func (m *machine) Interpreter(p string) string    { return m.interpreters[p] }
+func (m *machine) Dropped(string) string          { return m.dropped }
+func (m *machine) Listens(port uint16) bool       { return slices.Contains(m.ports, port) }
+func (m *machine) Variable(name string) bool      { return slices.Contains(m.vars, name) }
+func (m *machine) Stub(p string) bool             { return p == "/src/p/.vscode" }
+func (m *machine) Unwritable(p string) string     { return m.unwritable }
+func (m *machine) WhyNotProposed(p string) string { return m.withheld[p] }
 
 func someMachine() *machine {
 	return &machine{
@@ -50,7 +50,7 @@ func someMachine() *machine {
 		links:    map[string]string{"/src/p/link": "/away/file", "/src/p/key": "/workspace/keys/id", "/usr/lib/R/etc/Rprofile.site": "/etc/R/Rprofile.site", "/usr/lib/R/etc/ldpaths": "/etc/R/ldpaths"},
 		programs: map[string]string{"mytool": "/tools/bin/mytool", "/tools/bin/x": "/tools/bin/x", "sh": "/usr/bin/sh"},
 		ports:    []uint16{5432}, vars: []string{"API_URL"},
-		withheld:     map[string]string{"/home/me/.ssh/id": "credentials"},
+		withheld:     map[string]string{"/home/me/.ssh/id": "it can contain credentials"},
 		interpreters: map[string]string{"/src/p/in.txt": "/tools/bin/x", "/src/p/.env": "/tools/bin/x"},
 	}
 }
@@ -111,7 +111,7 @@ func check(t *testing.T, name string, f *Failure, want []string) {
 func TestProtectedInHome(t *testing.T) {
 	t.Parallel()
 	m := someMachine()
-	m.withheld["/src/home/.claude"] = "credentials"
+	m.withheld["/src/home/.claude"] = "it can contain credentials"
 	spec := &shared.Spec{Table: []shared.Entry{{Source: "/src/home", Path: "/h", Access: shared.ReadWrite, Why: "bind_paths[0]"}}}
 	for _, name := range []string{".ssh", ".bashrc", ".gitconfig", ".config/systemd", ".claude", ".vscode"} {
 		spec.Table = append(spec.Table, shared.Entry{Source: "/src/home/" + name, Path: "/h/" + name, Access: shared.ReadOnly, Why: "protected: by default, " + name})

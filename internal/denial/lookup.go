@@ -75,8 +75,8 @@ func hides(e *shared.Entry) bool {
 func (f *Failure) notShown(p string, way view.Way) Denial {
 	d := Denial{Path: p, Operation: "read", Attribute: "bind_paths", Reason: fmt.Sprintf("%s of this machine is not shown in sandbox %q", hostpath.Quote(p), f.Sandbox)}
 	for _, place := range [...]string{p, way.End} {
-		if gives := f.Machine.NeverPropose(place); gives != "" {
-			d.Attribute, d.Reason = "", d.Reason+": it gives "+gives
+		if why := f.Machine.WhyNotProposed(place); why != "" {
+			d.Attribute, d.Reason = "", d.Reason+": "+why
 			return d
 		}
 	}
@@ -158,7 +158,7 @@ func (f *Failure) notWritten(p string) Denial {
 					d.Change = ""
 				}
 			}
-			d.Reason = fmt.Sprintf("%s cannot be renamed or removed in sandbox %q, for what lies in it (%s)", hostpath.Quote(p), f.Sandbox, pin.Why)
+			d.Reason = fmt.Sprintf("%s cannot be renamed or removed in sandbox %q because of a path in it (%s)", hostpath.Quote(p), f.Sandbox, pin.Why)
 			return d
 		}
 	}
@@ -171,7 +171,7 @@ func (f *Failure) notWritten(p string) Denial {
 func (f *Failure) concession(e *shared.Entry) (attribute, change string) {
 	attribute = attributeOf(e.Why)
 	if name, ok := strings.CutPrefix(e.Why, "protected: by default, "); ok {
-		if view.ActingName(name) == "" || f.Machine.NeverPropose(e.Source) != "" {
+		if view.ActingName(name) == "" || f.Machine.WhyNotProposed(e.Source) != "" {
 			return "", ""
 		}
 		if path.Ext(name) == ".code-workspace" {

@@ -16,25 +16,25 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// NeverPropose says why no hint may propose a path after a failure: it gives credentials, or a way
-// out of the sandbox. It is "" for every other path.
-func (m *Machine) NeverPropose(p string) string {
+const credentials = "it can contain credentials"
+
+// WhyNotProposed says why no hint may propose a path after a failure: it can contain credentials, or
+// gives a way out of the sandbox. It is "" for every other path.
+func (m *Machine) WhyNotProposed(p string) string {
 	for _, home := range m.homes() {
 		for _, place := range view.SecretPlaces {
 			if paths.Inside(filepath.Join(home, place), p) || paths.Inside(p, home) {
-				return "credentials"
+				return credentials
 			}
 		}
 	}
-	if p == "/home" || p == "/Users" { // others' homes
-		return "credentials"
-	}
-	if base := filepath.Base(p); view.Sensitive(base) || slices.Contains(credentialFiles[:], base) {
-		return "credentials"
+	// In /home and /Users are others' homes.
+	if base := filepath.Base(p); p == "/home" || p == "/Users" || view.Sensitive(base) || slices.Contains(credentialFiles[:], base) {
+		return credentials
 	}
 	for _, s := range m.controlSockets() {
 		if strings.HasSuffix(s.Path, "/") && paths.Inside(filepath.Clean(s.Path), p) || paths.Inside(p, filepath.Clean(s.Path)) {
-			return s.Gives
+			return "it gives " + s.Gives
 		}
 	}
 	return ""

@@ -10,16 +10,16 @@ import (
 )
 
 // A HOME elsewhere, as of sudo, hides no home from this.
-func TestNeverPropose(t *testing.T) {
+func TestWhyNotProposed(t *testing.T) {
 	t.Parallel()
 	m := &Machine{Config: Config{Caller: Caller{UID: os.Getuid(), Home: "/none/home"}}}
 	own := cmp.Or(accountHome(os.Getuid()), "/root")
 	for p, want := range map[string]string{
-		"/": "credentials", "/none": "credentials", "/none/home": "credentials", "/none/home/.ssh/id": "credentials", "/none/home/src": "",
-		"/root": "credentials", "/root/.ssh": "credentials", "/root/src": "", "/home": "credentials", "/Users": "credentials", "/home/src": "",
-		own: "credentials", filepath.Join(own, ".aws/config"): "credentials", "/srv": "", "/run": "containers that mount the whole host, as root",
+		"/": credentials, "/none": credentials, "/none/home": credentials, "/none/home/.ssh/id": credentials, "/none/home/src": "",
+		"/root": credentials, "/root/.ssh": credentials, "/root/src": "", "/home": credentials, "/Users": credentials, "/home/src": "",
+		own: credentials, filepath.Join(own, ".aws/config"): credentials, "/srv": "", "/run": "it gives containers that mount the whole host, as root",
 	} {
-		if got := m.NeverPropose(p); got != want {
+		if got := m.WhyNotProposed(p); got != want {
 			t.Errorf("%s: %q, want %q", p, got, want)
 		}
 	}
