@@ -190,7 +190,7 @@ func (e *environment) checkOutside(secrets []string) error {
 	for _, secret := range secrets {
 		for _, name := range slices.Sorted(maps.Keys(e.values)) {
 			if value := e.values[name]; secret != "" && (value == secret || len(secret) >= 8 && strings.Contains(value, secret)) {
-				return view.Invalid(view.OriginInject, fmt.Sprintf("the variable %s (%s) has a credential in it that commands are not to have", name, e.origin[name]), "leave the variable out")
+				return view.Invalid(view.OriginInject, fmt.Sprintf("the variable %s (%s) contains a credential that commands must not get", name, e.origin[name]), "leave the variable out")
 			}
 		}
 	}
