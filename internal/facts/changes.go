@@ -345,7 +345,7 @@ func (m *Machine) changesOf(out *Resolved, look *lookup, now *baseline, made *Ch
 
 	if len(made.Instructions) > maxChanges { // to hide one among them, perhaps
 		made.Instructions, made.Truncated = made.Instructions[:maxChanges], made.Instructions[maxChanges:]
-		made.Notes = append(made.Notes, fmt.Sprintf("more than %d paths that tools take for instructions were made or changed: the others are not listed", maxChanges))
+		made.Notes = append(made.Notes, fmt.Sprintf("more than %d instructions for tools were made or changed: the others are not listed", maxChanges))
 	}
 	unread := slices.DeleteFunc(slices.Clone(now.Unread), oneOf(out.baseline.Unread))
 	for _, dir := range unread[:min(len(unread), maxChanges)] {

@@ -22,7 +22,7 @@ func (made *Changes) Findings() (list []approvals.Finding) {
 		}
 	}
 	for _, p := range made.Instructions {
-		list = append(list, approvals.Finding{Path: p, Description: "what tools outside of a sandbox take for instructions", At: now})
+		list = append(list, approvals.Finding{Path: p, Description: "instructions for tools", At: now})
 	}
 	for _, p := range made.Truncated {
 		list = append(list, approvals.Finding{Path: p, Description: "one of many repositories or instructions for tools that a command made", At: now})

@@ -78,7 +78,7 @@ func (r *doctorReport) text() string {
 	for i := range r.Engines {
 		r.Engines[i].Text(&b)
 	}
-	b.WriteString(madeByCommands("\nMade by commands, until sbxhost doctor -seen:", r.Unacknowledged))
+	b.WriteString(madeByCommands("\nMade by commands (sbxhost doctor -seen empties this list):", r.Unacknowledged))
 	return b.String()
 }
 

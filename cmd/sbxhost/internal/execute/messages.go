@@ -38,7 +38,7 @@ func (e *Execution) printChanges() {
 		e.Say(fmt.Sprintf("and %d repositories more in which a git outside of a sandbox would act on what the command made; -result names them", acting-maxRepositories))
 	}
 	if made := e.report.Instructions; len(made) > 0 {
-		e.Say("the command made or changed what tools outside of a sandbox take for instructions: " + hostpath.QuoteList(made))
+		e.Say("the command made or changed instructions for tools: " + hostpath.QuoteList(made))
 	}
 }
 
@@ -56,7 +56,7 @@ func (e *Execution) printFindings(begin time.Time) {
 		}
 	}
 	if earlier > 0 {
-		e.Say(fmt.Sprintf("of what earlier commands have made, %d paths act outside of sandboxes: see sbxhost doctor, and then sbxhost doctor -seen", earlier))
+		e.Say(fmt.Sprintf("%d paths of earlier commands act outside of sandboxes: sbxhost doctor lists them, sbxhost doctor -seen forgets them", earlier))
 	}
 }
 
@@ -128,7 +128,7 @@ func (e *Execution) printReview() {
 		if e.Remote != nil && e.Remote.AdaptTo != nil { // the session has it in use
 			first = fmt.Sprintf("sbxhost sessions rm %s, and then ", e.SessionName())
 		}
-		e.Say(fmt.Sprintf("what it wrote to the workspace is in review %s: %ssbxhost review show -patch %s", name, first, name))
+		e.Say(fmt.Sprintf("its writes to the workspace, if any, are in review %s: %ssbxhost review show -patch %s", name, first, name))
 	}
 }
 
