@@ -108,7 +108,7 @@ func (c *Cmd) Approve(scope ApprovalScope) (ApprovalRequest, error) {
 		return ApprovalRequest{}, err
 	}
 	request.Decision = d
-	request.Decision.Reason = "approved ahead of its run"
+	request.Decision.Reason = "approved before its run"
 	return request, c.host.approve(c.ctx, &request, scope)
 }
 

@@ -337,7 +337,7 @@ func testPastedHint(t *testing.T, p *place) {
 			return string(out), err
 		}
 		out, err := run()
-		_, hint, ok := strings.Cut(strings.TrimSpace(out), "ahead of its run: ")
+		_, hint, ok := strings.Cut(strings.TrimSpace(out), "to approve it first: ")
 		if err == nil || !ok {
 			t.Fatalf("%s: %v, %s", name, err, out)
 		}

@@ -245,11 +245,11 @@ func TestServeIsStarted(t *testing.T) {
 	if status := sbxhost("serve", "-status"); strings.Contains(status, "session x ") {
 		t.Errorf("after it was removed: %s", status)
 	}
-	if got := sbx(s.dir+"/project", "", "-v", "-review", "x", "--", "echo", "alone"); !strings.Contains(got, "it is in a review") || !strings.Contains(got, "alone\n") {
+	if got := sbx(s.dir+"/project", "", "-v", "-review", "x", "--", "echo", "alone"); !strings.Contains(got, "it uses a review") || !strings.Contains(got, "alone\n") {
 		t.Errorf("in a review: %q", got)
 	}
 	status := sbxhost("serve", "-status")
-	if strings.Count(status, s.dir+"/project ") != 1 || !strings.Contains(status, "sbx -review x -- echo alone: it is in a review") {
+	if strings.Count(status, s.dir+"/project ") != 1 || !strings.Contains(status, "sbx -review x -- echo alone: it uses a review") {
 		t.Errorf("%s", status)
 	}
 	sbxhost("serve", "-stop")

@@ -139,7 +139,7 @@ func (p *permissions) directory(asked string) (root, dir string, err error) {
 	}
 	// The answer is the same whether the directory exists or not: an agent must not find out which
 	// files exist outside.
-	return "", "", fmt.Errorf("directory: %q is no directory of a workspace that may be worked on: %s", asked, strings.Join(p.roots, ", "))
+	return "", "", fmt.Errorf("directory: %q is not in a workspace for agents: %s", asked, strings.Join(p.roots, ", "))
 }
 
 func (p *permissions) sandbox(asked string) (string, error) {
@@ -147,7 +147,7 @@ func (p *permissions) sandbox(asked string) (string, error) {
 		return p.sandboxes[0], nil
 	}
 	if !slices.Contains(p.sandboxes, asked) {
-		return "", fmt.Errorf("sandbox: there is none %q for agents; there are %s", asked, strings.Join(p.sandboxes, ", "))
+		return "", fmt.Errorf("sandbox: agents cannot use %q; they have %s", asked, strings.Join(p.sandboxes, ", "))
 	}
 	return asked, nil
 }

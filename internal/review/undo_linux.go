@@ -40,7 +40,7 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 	}
 	list = slices.DeleteFunc(list, func(i Info) bool { return !i.Applied })
 	if len(list) == 0 {
-		return "", nil, fmt.Errorf("%w: no review of this workspace was applied, or something happened since", ErrUndo)
+		return "", nil, fmt.Errorf("%w: no review of this workspace was applied, or it was undone or changed since", ErrUndo)
 	}
 	last := slices.MaxFunc(list, func(a, b Info) int { return a.Used.Compare(b.Used) })
 	r, err := s.Open(ctx, last.Name)

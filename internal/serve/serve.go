@@ -137,7 +137,7 @@ var ErrServed = errors.New("another sbxhost serve runs")
 var (
 	ErrAbsent   = errors.New("there is no server")
 	ErrSilent   = errors.New("the server does not answer")
-	ErrDeclined = errors.New("the server leaves it to its client")
+	ErrDeclined = errors.New("the server declined it")
 	ErrOther    = errors.New("the server is another sbxhost")
 	// ErrGone says that nobody knows how far the command came. The server's engines end with it,
 	// and so do their commands.

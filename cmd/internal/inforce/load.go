@@ -213,8 +213,8 @@ func (c *Caller) checkPassedBy(dir string) error {
 			return err
 		}
 		if slices.ContainsFunc(list, func(t approvals.Trusted) bool { return t.Path == trusted }) {
-			return &Hinted{fmt.Errorf("%s, which you trust, is not in force here, because %s is a git repository of its own; nothing was run", hostpath.Shown(trusted), hostpath.Shown(top)),
-				fmt.Sprintf("if you did not make %s, a command did: remove it; otherwise give the repository a config.hcl of its own, or add -config %s", hostpath.ShellQuoted(filepath.Join(top, ".git")), hostpath.ShellQuoted(trusted))}
+			return &Hinted{fmt.Errorf("%s, which you trust, does not apply in the separate git repository %s; nothing was run", hostpath.Shown(trusted), hostpath.Shown(top)),
+				fmt.Sprintf("if the repository is not yours, a command made %s: remove it; else write a config.hcl there, or use -config %s", hostpath.ShellQuoted(filepath.Join(top, ".git")), hostpath.ShellQuoted(trusted))}
 		}
 	}
 	return nil

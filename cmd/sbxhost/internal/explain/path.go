@@ -112,7 +112,7 @@ func (out *pathJSON) find(spec *shared.Spec) {
 	case unread:
 		out.Access, out.Why = "not shown", "neither filesystem nor another attribute shows it"
 	case paths.Inside("/proc", p):
-		out.Access, out.Why = shared.ReadOnly.String(), "the sandbox's own processes; a command can write only what belongs to its own"
+		out.Access, out.Why = shared.ReadOnly.String(), "the sandbox's own processes; commands write only files of their own processes"
 	case p == "/dev":
 		out.Access, out.Why = shared.ReadOnly.String(), "the sandbox's own devices"
 	case view.HasDevice(spec, p):

@@ -29,7 +29,7 @@ func (e *Explained) text(all bool) string {
 			b.WriteString("\n" + title + "\n" + cli.Table("  ", rows))
 		}
 	}
-	files := "Files, over what filesystem " + strconv.Quote(e.Filesystem) + " shows:"
+	files := "Files besides filesystem " + strconv.Quote(e.Filesystem) + ":"
 	if !all {
 		section("Not the default:", settingRows(slices.DeleteFunc(slices.Clone(e.Settings), func(s settingJSON) bool {
 			// The rules of a list follow it, each with its line.

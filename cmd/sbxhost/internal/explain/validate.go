@@ -104,7 +104,7 @@ func Validate(a *cli.App, fs *flag.FlagSet) func() error {
 		case settings != nil:
 			return fmt.Errorf("%s: %s", setup.NameOf(file), cli.Plural(v.ErrorCount, "error"))
 		}
-		return cli.Hint(fmt.Errorf("%s: %s", setup.NameOf(file), cli.Plural(v.ErrorCount, "error")), "nothing that it says is in force")
+		return cli.Hint(fmt.Errorf("%s: %s", setup.NameOf(file), cli.Plural(v.ErrorCount, "error")), "sbxhost does not use this file")
 	}
 }
 

@@ -208,7 +208,7 @@ func (s *server) status() string {
 		text += "\nIt keeps these, one for each environment:\n" + cli.Table("  ", append([][]string{{"WORKSPACE", "SANDBOX", "CONFIGURATION", "IN USE"}}, hosts...))
 	}
 	if len(s.declined) > 0 {
-		text += "\nNot served were:\n  " + strings.Join(s.declined, "\n  ") + "\n"
+		text += "\nNot served:\n  " + strings.Join(s.declined, "\n  ") + "\n"
 	}
 	return text
 }

@@ -237,7 +237,7 @@ func Undo(a *cli.App, fs *flag.FlagSet) func() error {
 		if len(changed) > 0 {
 			return fmt.Errorf("review %q was undone only in part", name)
 		}
-		a.Say(fmt.Sprintf("what was applied of review %q is in it again", name))
+		a.Say(fmt.Sprintf("the changes are in review %q again", name))
 		return nil
 	})
 }

@@ -43,7 +43,7 @@ const maxHint = 4000
 // the scope session would not work.
 func approveAhead(a *cli.App, r *host.ApprovalRequest, flags *Flags) string {
 	args := []string{"-scope", "once"}
-	what := "to approve it ahead of its run"
+	what := "to approve it first"
 	if config := cmp.Or(flags.Config, a.Getenv("SBXHOST_CONFIG")); config != "" {
 		args = append(args, "-config", config)
 	}
@@ -60,7 +60,7 @@ func approveAhead(a *cli.App, r *host.ApprovalRequest, flags *Flags) string {
 	for _, entry := range flags.env {
 		if name, _, given := strings.Cut(entry, "="); given {
 			entry = name + "=..." // the value may be a secret
-			what = "to approve it ahead of its run, with the values in place of the dots"
+			what = "to approve it first, with the values in place of the dots"
 		}
 		args = append(args, "-env", entry)
 	}
