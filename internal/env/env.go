@@ -81,7 +81,7 @@ type Input struct {
 	Home        string            // HOME, if it is not the caller's directory; or ""
 	Sandbox     string            // the name of the sandbox; "" without one
 	Credentials []Secret          // of the definition's credential sets
-	Outside     []string          // secrets that no variable may contain
+	Withheld    []string          // secrets that no variable may contain
 	Definition  map[string]string // the definition's env
 	Unset       []string          // names that the definition removes
 	Command     []string          // "name=value" or "name" of this command
@@ -179,14 +179,14 @@ func Compute(in Input) (entries []string, origins []Var, err error) {
 		// made in one with the bit has it in any case.
 		e.setGit("core.sharedRepository", "false", "git: no command sets a set-group-ID bit")
 	}
-	if err := e.checkOutside(in.Outside); err != nil {
+	if err := e.checkWithheld(in.Withheld); err != nil {
 		return nil, nil, err
 	}
 	return e.list()
 }
 
-// checkOutside refuses a variable by which a command would get a secret that the sandbox withholds.
-func (e *environment) checkOutside(secrets []string) error {
+// checkWithheld refuses a variable by which a command would get a secret that the sandbox withholds.
+func (e *environment) checkWithheld(secrets []string) error {
 	for _, secret := range secrets {
 		for _, name := range slices.Sorted(maps.Keys(e.values)) {
 			if value := e.values[name]; secret != "" && (value == secret || len(secret) >= 8 && strings.Contains(value, secret)) {

@@ -61,7 +61,7 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition,
 	in.Credentials, notes = m.Credentials(ctx, d.Passed(m.Sets()), planning)
 	in.Credentials = append(in.Credentials, r.instead...)
 	for _, secret := range r.withheldSecrets {
-		in.Outside = append(in.Outside, string(secret))
+		in.Withheld = append(in.Withheld, string(secret))
 	}
 	if spec.Unconfined {
 		if len(d.Injected(m.Sets())) > 0 {

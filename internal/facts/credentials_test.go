@@ -67,8 +67,8 @@ func TestCredentialIsPassed(t *testing.T) {
 		t.Fatalf("%v, %+v", err, out)
 	}
 	in, _ := m.EnvInput(t.Context(), out, &d, nil, false)
-	if len(in.Credentials) != 1 || in.Credentials[0].Name != "SET" || in.Credentials[0].Value != "secret" || len(in.Outside) != 0 {
-		t.Errorf("%+v, outside %d", in.Credentials, len(in.Outside))
+	if len(in.Credentials) != 1 || in.Credentials[0].Name != "SET" || in.Credentials[0].Value != "secret" || len(in.Withheld) != 0 {
+		t.Errorf("%+v, withheld %d", in.Credentials, len(in.Withheld))
 	}
 	m.Config.Credentials = nil
 	if _, err := m.resolve(t.Context(), "s", d); err == nil {
