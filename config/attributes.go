@@ -26,10 +26,10 @@ type block[T any] struct {
 }
 
 type attribute[T any] struct {
-	name  string
-	read  func(*decoder, item, *T)
-	shown func(*T) string // for people; "" shows nothing
-	needs string          // the error if it is missing; "" if it is optional
+	name         string
+	read         func(*decoder, item, *T)
+	shown        func(*T) string // for people; "" shows nothing
+	missingError string          // the error if it is missing; "" if it is optional
 }
 
 func newBlock[T any](prefix string, attributes []attribute[T], blocks ...hcl.BlockHeaderSchema) *block[T] {
@@ -53,8 +53,8 @@ func (b *block[T]) read(d *decoder, body hcl.Body, at hcl.Range, to *T) *hcl.Bod
 		switch it.name = b.prefix + a.name; {
 		case !evaluated:
 		case attr == nil, it.val.IsNull(): // null means not set, as in Terraform
-			if a.needs != "" {
-				d.report(at, "Missing attribute", a.needs)
+			if a.missingError != "" {
+				d.report(at, "Missing attribute", a.missingError)
 			}
 		default:
 			a.read(d, it, to)
@@ -173,7 +173,7 @@ var sandboxSchema = newBlock("", []attribute[definition]{
 	a("bind_paths", func(x *definition) *[]host.Bind { return &x.BindPaths }, (*decoder).binds, func(binds []host.Bind) string { return listOf(bindTexts(binds)) }),
 	aList("deny_paths", func(x *definition) *[]string { return &x.DenyPaths }, (*decoder).hiddenPaths),
 	aList("protect_paths", func(x *definition) *[]string { return &x.ProtectPaths }, (*decoder).pathPatterns),
-	aList("protect_paths_except", func(x *definition) *[]string { return &x.ProtectPathsExcept }, (*decoder).givenUp),
+	aList("protect_paths_except", func(x *definition) *[]string { return &x.ProtectPathsExcept }, (*decoder).protectExceptions),
 	aChoice("git", func(x *definition) *host.Git { return &x.Git }, "protected", host.GitFull),
 	aList("unix_sockets", func(x *definition) *[]string { return &x.UnixSockets }, (*decoder).socketPaths),
 	aList("devices", func(x *definition) *[]string { return &x.Devices }, (*decoder).devices),
@@ -253,13 +253,13 @@ var approvalsSchema = newBlock("approvals.", []attribute[host.Options]{
 })
 
 var auditSchema = newBlock("audit.", []attribute[host.Options]{
-	{name: "path", needs: "An audit block needs path, the file to write to.",
+	{name: "path", missingError: "An audit block needs path, the file to write to.",
 		read:  func(d *decoder, it item, to *host.Options) { to.AuditLog, _ = d.hostPath(it) },
 		shown: func(of *host.Options) string { return cmp.Or(of.AuditLog, "none") }},
 })
 
 var engineSchema = newBlock("", []attribute[host.EngineSource]{
-	{name: "source", needs: "An engine block needs source, the path of the engine's executable.",
+	{name: "source", missingError: "An engine block needs source, the path of the engine's executable.",
 		read:  func(d *decoder, it item, to *host.EngineSource) { to.Source, _ = d.hostPath(it) },
 		shown: func(of *host.EngineSource) string { return of.Source }},
 	{name: "sha256",

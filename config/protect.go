@@ -35,8 +35,8 @@ func (d *decoder) pathPatterns(it item) []string {
 	})
 }
 
-// givenUp are names of paths that are protected by default.
-func (d *decoder) givenUp(it item) []string {
+// protectExceptions are names of paths that are protected by default.
+func (d *decoder) protectExceptions(it item) []string {
 	return d.good(it, func(e item) (string, bool) {
 		s, ok := d.text(e)
 		if known := host.DefaultProtected(); ok && !slices.Contains(known, strings.TrimSuffix(s, "/")) {
