@@ -138,10 +138,10 @@ const askInterval = time.Second
 // waiter lets the command wait for its session or review, and says so once. Meanwhile it asks for the
 // session.
 func (e *Execution) waiter(sandbox string) session.Waiter {
-	said, asked := e.quiet, time.Time{}
+	reported, asked := e.quiet, time.Time{}
 	return func(held *session.InUseError, late bool) error {
-		if late && !said {
-			said = true
+		if late && !reported {
+			reported = true
 			e.Remote.sayAtOnce()
 			until := ""
 			if e.SessionName() == "" { // it waits for a review
