@@ -83,14 +83,14 @@ func (f *Failure) notShown(p string, way view.Way) Denial {
 	switch {
 	case way.Kind == view.Socket: // nobody knows what it gives
 		d.Attribute, d.Operation = "unix_sockets", "connect"
-	case !locks(p):
+	case !looksLikeLock(p):
 		d.Value, d.Element = text(p), true
 	}
 	return d
 }
 
-// locks reports whether a path looks like the lock of a system service.
-func locks(p string) bool {
+// looksLikeLock reports whether a path looks like the lock of a system service.
+func looksLikeLock(p string) bool {
 	return strings.Contains(path.Base(p), "lock") && (strings.HasPrefix(p, "/var/") || strings.HasPrefix(p, "/run/"))
 }
 
@@ -226,8 +226,8 @@ func (f *Failure) placeholder(p string) bool {
 	return entry != nil && entry.Access == shared.ReadOnly && entry.Missing == shared.MissingHold && f.Machine.Stub(entry.Source)
 }
 
-// copied is about a hidden file that a program copies: it finds a device node there, and can make none.
-func (f *Failure) copied(line string, copies []string) Denial {
+// copyOfHidden is about a hidden file that a program copies: it finds a device node there, and can make none.
+func (f *Failure) copyOfHidden(line string, copies []string) Denial {
 	lower := strings.ToLower(line)
 	if !strings.Contains(lower, "create special file") && !strings.Contains(lower, "mknod \"") && !strings.Contains(lower, "cannot mknod") {
 		return Denial{}
@@ -245,8 +245,8 @@ func (f *Failure) copied(line string, copies []string) Denial {
 	return Denial{}
 }
 
-// taken is about a path that exists only for the sandbox, and that the command wanted to make.
-func (f *Failure) taken(p string) Denial {
+// heldPath is about a path that exists only for the sandbox, and that the command wanted to make.
+func (f *Failure) heldPath(p string) Denial {
 	if entry, host := shared.Cover(f.Spec.Table, p); entry == nil || entry.Path != p || host == "" || !f.Machine.Stub(host) {
 		return Denial{}
 	}

@@ -148,7 +148,7 @@ func (f *Failure) complaints() (list []Denial) {
 					list = append(list, d)
 				}
 				if c == refused {
-					list = append(list, f.copied(line, subjects), f.lowPort(line))
+					list = append(list, f.copyOfHidden(line, subjects), f.lowPort(line))
 				}
 			case privileged:
 				if !slices.ContainsFunc(list[before:], func(d Denial) bool { return d.Reason != "" }) {
@@ -201,7 +201,7 @@ func (f *Failure) ofPath(c cause, p string) Denial {
 		}
 		return f.notWritten(p)
 	case taken:
-		return f.taken(p)
+		return f.heldPath(p)
 	}
 	return f.unseenPath(p)
 }
