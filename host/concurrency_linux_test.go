@@ -509,7 +509,7 @@ func TestStartGivenUpIsUntold(t *testing.T) {
 		}
 		close(release)
 		within(t, "Close", func() { h.Close() })
-		marks, _ := filepath.Glob(state + "/sbxhost/untold/*")
+		marks, _ := filepath.Glob(state + "/sbxhost/unreported/*")
 		if len(marks) != tt.marks {
 			t.Errorf("%s: %d marks, want %d", tt.name, len(marks), tt.marks)
 		}

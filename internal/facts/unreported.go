@@ -24,7 +24,7 @@ import (
 
 // A mark says that nobody has reported what a command made. A killed host cannot, and then what its
 // command made exists before the next command. So each command has a mark: a file in the directory
-// untold of the user's state, named by its workspace, with the directories in which the command can
+// unreported of the user's state, named by its workspace, with the directories in which the command can
 // write. Its host locks it while it lives. If nobody has locked the mark, the next command in that
 // workspace reports that nobody knows what was made in these directories.
 type mark struct {
@@ -35,7 +35,7 @@ type mark struct {
 
 func (m *Machine) markDir() string {
 	if dir := m.Caller.StateDir(); dir != "" {
-		return filepath.Join(dir, "untold")
+		return filepath.Join(dir, "unreported")
 	}
 	return ""
 }

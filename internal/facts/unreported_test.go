@@ -207,7 +207,7 @@ func TestMarksOfTheLiving(t *testing.T) {
 				}
 				out := &Resolved{View: living.View}
 				if m.readMarks(out); len(out.unreported) > 0 {
-					failed <- errors.New("the mark of a living one counts as untold")
+					failed <- errors.New("the mark of a living one counts as unreported")
 					return
 				}
 			}
