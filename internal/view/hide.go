@@ -141,7 +141,7 @@ func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
 		return nil // it leads nowhere
 	}
 	attribute, hint := "deny_paths", "name what in it is to be hidden"
-	if why == OriginSensitive {
+	if strings.HasPrefix(why, OriginSensitive) {
 		attribute, hint = "approvals.mode", "remove the link"
 	}
 	if slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Why == "workspace" && paths.Inside(way.End, e.Source) }) {
