@@ -59,7 +59,7 @@ func someSpec() *shared.Spec {
 	return &shared.Spec{Home: "/home/me", Table: []shared.Entry{
 		{Source: "/src/tools", Path: "/data/deep/tools", Access: shared.ReadOnly, Why: "bind_paths[0]"},
 		{Source: "/src/p", Path: "/workspace", Access: shared.ReadWrite, Why: "workspace"},
-		{Path: "/data", Missing: shared.MissingIgnore, Why: view.OriginAbove},
+		{Path: "/data", Missing: shared.MissingIgnore, Why: view.OriginParent},
 		{Path: "/workspace/.env", Missing: shared.MissingIgnore, Why: view.OriginSensitive + `, a hard link of "x"`},
 		{Path: "/workspace/keys", Missing: shared.MissingHold, Why: `deny_paths "keys"`},
 		{Source: "/src/p/.git/config", Path: "/workspace/.git/config", Access: shared.ReadOnly, Why: "protected: git config"},

@@ -69,7 +69,7 @@ func (f *Failure) unseenPath(p string) Denial {
 
 // hides reports whether an entry, which may be nil, hides its path because somebody said so.
 func hides(e *shared.Entry) bool {
-	return e != nil && e.Access == shared.Hidden && e.Why != view.OriginAbove
+	return e != nil && e.Access == shared.Hidden && e.Why != view.OriginParent
 }
 
 func (f *Failure) notShown(p string, way view.Way) Denial {
@@ -114,7 +114,7 @@ func (f *Failure) notWritten(p string) Denial {
 	d := Denial{Path: p, Operation: "write", Attribute: attributeOf(entry.Why)}
 	switch entry.Access {
 	case shared.Hidden:
-		if entry.Why == view.OriginAbove {
+		if entry.Why == view.OriginParent {
 			if view.WritableInside(f.Spec, p) {
 				return Denial{} // in the home
 			}

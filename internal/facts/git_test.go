@@ -83,7 +83,7 @@ func newRepositories(t testing.TB) string {
 func present(spec *shared.Spec) []shared.Entry {
 	return slices.DeleteFunc(slices.Clone(spec.Table), func(m shared.Entry) bool {
 		_, err := os.Lstat(m.Source)
-		return m.Why == view.OriginAbove || m.Source != "" && err != nil
+		return m.Why == view.OriginParent || m.Source != "" && err != nil
 	})
 }
 
@@ -305,7 +305,7 @@ func TestResolveHidesWhatIsAbove(t *testing.T) {
 		}
 		var got, want []string
 		for _, m := range out.Spec.Table {
-			if m.Access == shared.Hidden && m.Why == view.OriginAbove {
+			if m.Access == shared.Hidden && m.Why == view.OriginParent {
 				got = append(got, m.Path)
 			}
 		}

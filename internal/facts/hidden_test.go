@@ -21,7 +21,7 @@ func (tr tree) hiddenLines(t *testing.T, r *Machine, d view.Definition) []string
 	}
 	var lines []string
 	for _, e := range out.Spec.Table {
-		if e.Access != shared.Hidden || e.Why == view.OriginAbove || strings.HasPrefix(e.Why, "filesystem: ") || strings.HasPrefix(e.Why, "socket file") && !strings.HasPrefix(e.Path, tr.base) {
+		if e.Access != shared.Hidden || e.Why == view.OriginParent || strings.HasPrefix(e.Why, "filesystem: ") || strings.HasPrefix(e.Why, "socket file") && !strings.HasPrefix(e.Path, tr.base) {
 			continue
 		}
 		kind := "file "

@@ -115,7 +115,7 @@ func (r *Resolved) AsHost() (shared.Spec, []string) {
 		e.Source = cmp.Or(r.Copies[e.Source], e.Source)
 	}
 	spec.Table = slices.DeleteFunc(spec.Table, func(e shared.Entry) bool {
-		if e.Why == view.OriginAbove {
+		if e.Why == view.OriginParent {
 			return true // the host shows it there
 		}
 		if e.Path != e.Source && (e.Why == view.OriginHome || e.Why == view.OriginTemp) {

@@ -251,7 +251,7 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 	}
 	if !engine.Info.Features.Has(shared.FeatureHidden) {
 		// Nobody asked for it, and nothing of the host shows there.
-		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginAbove })
+		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginParent })
 	}
 	if !engine.Info.Features.Has(shared.FeatureFilesystemHost) {
 		// It shows the users of an image.

@@ -269,7 +269,7 @@ func (v *View) hideParents() {
 		})
 		by, _ := v.cover(parent)
 		if private && parent != v.home() && (by == nil || by.Why == OriginHome || by.Why == OriginTemp && by.Path == "/tmp") {
-			v.hideAround(parent, OriginAbove, shared.MissingIgnore)
+			v.hideAround(parent, OriginParent, shared.MissingIgnore)
 		}
 	}
 }

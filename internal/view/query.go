@@ -118,7 +118,7 @@ func HostPaths(table []shared.Entry) func(e *shared.Entry) string {
 		if e.Access != shared.Hidden {
 			return e.Source
 		}
-		if e.Why == OriginAbove {
+		if e.Why == OriginParent {
 			return "" // it is in the private home, or in /tmp
 		}
 		cover, dir := covers(path.Dir(e.Path))

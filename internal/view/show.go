@@ -16,7 +16,7 @@ import (
 const (
 	OriginTemp       = "workspace.temp"
 	OriginHome       = "home of the session"
-	OriginAbove      = "workspace, the directory above"
+	OriginParent     = "workspace, the directory above"
 	OriginToolchains = "workspace.toolchains"
 	originGit        = "git: "
 	protected        = "protected: "

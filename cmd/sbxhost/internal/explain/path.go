@@ -105,7 +105,7 @@ func (out *pathJSON) find(spec *shared.Spec) {
 	unread := slices.ContainsFunc(out.Denials, isRead)
 	_, err := os.Lstat(p)
 	switch {
-	case entry != nil && entry.Why != view.OriginAbove:
+	case entry != nil && entry.Why != view.OriginParent:
 		out.Host, out.Access, out.Why = at, entry.Access.String(), entry.Why
 	case p == spec.Home || slices.Contains(scratch[:], p): // the host's is not there, and nothing keeps a command from writing
 		out.Access, out.Why, out.Denials, out.lines = shared.Private.String(), "the command's own", []host.Denial{}, nil

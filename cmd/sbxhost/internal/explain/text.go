@@ -65,7 +65,7 @@ func (e *Explained) filesInShort() (rows [][]string) {
 	row := map[[2]string]int{} // by access and origin
 	count := map[int]int{}
 	for _, entry := range e.Table {
-		if entry.Why == view.OriginAbove {
+		if entry.Why == view.OriginParent {
 			continue
 		}
 		origin, _, cut := strings.Cut(entry.Why, ":")
