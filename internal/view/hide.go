@@ -108,7 +108,7 @@ func (v *View) hideAt(host, why string, hold *Hold) {
 		// It is in the operating system's view, perhaps.
 		if above != "" && v.wholeHost {
 			if e, _ := v.cover(above); e == nil {
-				v.hideAround(above, why, shared.MissingRefuse)
+				v.hideExceptEntries(above, why, shared.MissingRefuse)
 			}
 			return
 		}
@@ -226,7 +226,7 @@ func (v *View) hideOfHost(found *Found) {
 	}
 	for _, home := range v.in.Homes {
 		if way := v.facts.Follow(home); way.Err == nil && way.Kind == Directory && !hasSystem(way.End) && v.inHostView(way.End) {
-			v.hideAround(v.coverFor(way.End), "filesystem: a home directory", shared.MissingRefuse)
+			v.hideExceptEntries(v.coverFor(way.End), "filesystem: a home directory", shared.MissingRefuse)
 		}
 	}
 }
@@ -247,10 +247,10 @@ func (v *View) hideSessions() {
 	const why = protected + "sessions"
 	for _, base := range v.in.Session.Bases {
 		for _, at := range v.places(base) {
-			v.hideAround(at, why, shared.MissingRefuse)
+			v.hideExceptEntries(at, why, shared.MissingRefuse)
 		}
 		if v.inHostView(base) {
-			v.hideAround(v.coverFor(base), why, shared.MissingRefuse)
+			v.hideExceptEntries(v.coverFor(base), why, shared.MissingRefuse)
 		}
 	}
 }
@@ -269,7 +269,7 @@ func (v *View) hideParents() {
 		})
 		by, _ := v.cover(parent)
 		if private && parent != v.home() && (by == nil || by.Why == OriginHome || by.Why == OriginTemp && by.Path == "/tmp") {
-			v.hideAround(parent, OriginParent, shared.MissingIgnore)
+			v.hideExceptEntries(parent, OriginParent, shared.MissingIgnore)
 		}
 	}
 }

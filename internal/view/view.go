@@ -147,8 +147,8 @@ func (v *View) put(e shared.Entry) {
 	}
 }
 
-// hideAround hides a path inside, except for deeper entries, unless the path is taken.
-func (v *View) hideAround(p, why string, missing shared.Missing) {
+// hideExceptEntries hides a path inside, except for deeper entries, unless the path is taken.
+func (v *View) hideExceptEntries(p, why string, missing shared.Missing) {
 	if _, taken := v.byPath[p]; taken {
 		return
 	}
