@@ -205,7 +205,7 @@ func (c *collection) checkInodes() {
 		switch {
 		case names[i] < 2:
 		case !known:
-			c.out.Blind = append(c.out.Blind, path)
+			c.out.LinksUnknown = append(c.out.LinksUnknown, path)
 		case found[ids[i]] < names[i]:
 			c.out.Linked = append(c.out.Linked, path)
 		}

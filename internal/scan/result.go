@@ -44,9 +44,9 @@ type Found struct {
 // A Result is the result of one scan, in the order of the trees.
 type Result struct {
 	Found []Found
-	// Blind are matched files whose inode numbers the directories do not give, so the scan could
+	// LinksUnknown are matched files whose inode numbers the directories do not give, so the scan could
 	// not search for their other hard links.
-	Blind []string
+	LinksUnknown []string
 	// Linked are matched files with more hard links than the scan found.
 	Linked []string
 }

@@ -37,7 +37,7 @@ func (v *View) hide(found *Found) error {
 	if len(deep) > 0 {
 		v.note("directories more than %d levels deep are hidden, because they are not searched: %s", scan.MaxDepth, hostpath.QuoteList(deep))
 	}
-	for _, p := range found.Trees.Blind {
+	for _, p := range found.Trees.LinksUnknown {
 		v.note("%q is hidden; whether other hard links lead to it cannot be found out on its file system", p)
 	}
 	if v.wholeHost {
