@@ -22,7 +22,7 @@ func (m *Machine) SensitiveFiles() (list []string) {
 		return nil
 	}
 	for _, f := range found.Found {
-		if f.Reason == scan.NonDirNameMatch && len(list) < most && !strings.Contains(f.Path, "/node_modules/") {
+		if f.Reason == scan.SensitiveName && len(list) < most && !strings.Contains(f.Path, "/node_modules/") {
 			list = append(list, f.Path)
 		}
 	}

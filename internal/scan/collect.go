@@ -84,11 +84,11 @@ func (c *collection) root(n *node) {
 			f.Pattern = c.query.Set.Match(state, base).Any
 		}
 		if f.Pattern < 0 && f.inode != 0 && c.query.Name != nil && c.query.Name(base) {
-			f.Reason = NonDirNameMatch
+			f.Reason = SensitiveName
 		}
 	}
 	switch {
-	case f.Pattern >= 0 || f.Reason == NonDirNameMatch:
+	case f.Pattern >= 0 || f.Reason == SensitiveName:
 		c.add(f, uint64(st.Dev))
 	case f.inode != 0:
 		c.single[n.name] = file{uint64(st.Dev), st.Ino}
@@ -97,7 +97,7 @@ func (c *collection) root(n *node) {
 
 // add reports a path. A file that matches is hidden by all its names.
 func (c *collection) add(f Found, dev uint64) {
-	if f.inode != 0 && (f.Reason == Matched || f.Reason == NonDirNameMatch) {
+	if f.inode != 0 && (f.Reason == Matched || f.Reason == SensitiveName) {
 		c.files[file{dev, f.inode}] = hidden{f.Path, f.Pattern}
 		c.direct = append(c.direct, f.Path)
 	}

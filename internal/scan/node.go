@@ -201,7 +201,7 @@ func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
 	if pattern >= 0 {
 		report(Matched)
 	} else if named {
-		report(NonDirNameMatch)
+		report(SensitiveName)
 	}
 	if n.hide == 0 && w.query.MatchName != nil && w.query.MatchName(e.name) {
 		report(NameMatch)

@@ -16,17 +16,17 @@ const MaxDepth = 128
 type Reason uint8
 
 const (
-	Matched         Reason = iota // a pattern matches
-	HardLink                      // another name of a Matched or NonDirNameMatch file, or of a file in a Matched directory
-	NonDirNameMatch               // its name matches the query's Name, and it is not a directory
-	Socket                        // a socket file
-	Repository                    // a directory with a .git in it
-	Bare                          // a directory that git itself takes for a repository
-	NameMatch                     // its name matches the query's MatchName, whatever its type
-	Unsearched                    // a directory that cannot be read
-	TooDeep                       // a directory that is too deep, or has too long a path, to be searched
-	OfWorktree                    // a directory that git takes for the git directory of a worktree
-	Leads                         // a symlink to a directory of the trees, if a pattern can match only behind it
+	Matched       Reason = iota // a pattern matches
+	HardLink                    // another name of a Matched or SensitiveName file, or of a file in a Matched directory
+	SensitiveName               // its name matches the query's Name, and it is not a directory
+	Socket                      // a socket file
+	Repository                  // a directory with a .git in it
+	Bare                        // a directory that git itself takes for a repository
+	NameMatch                   // its name matches the query's MatchName, whatever its type
+	Unsearched                  // a directory that cannot be read
+	TooDeep                     // a directory that is too deep, or has too long a path, to be searched
+	OfWorktree                  // a directory that git takes for the git directory of a worktree
+	Leads                       // a symlink to a directory of the trees, if a pattern can match only behind it
 )
 
 // Found is one path in a result.

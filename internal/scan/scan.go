@@ -32,7 +32,7 @@ type Query struct {
 	// separately. Nil matches nothing.
 	Set *glob.Set
 	// Name reports whether the scan reports a file of this name, in any directory, as
-	// NonDirNameMatch. Nil reports none.
+	// SensitiveName. Nil reports none.
 	Name func(name string) bool
 	// MatchName reports whether the scan reports a name, in any directory, as NameMatch, besides
 	// other reasons. Nil reports none.

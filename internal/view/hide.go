@@ -68,7 +68,7 @@ func (v *View) hideOne(found *Found, f *scan.Found) error {
 	switch {
 	case f.Reason == scan.Matched || f.Reason == scan.HardLink && f.Pattern >= 0:
 		return v.hideFound(found, f, found.Deny[f.Pattern].Why())
-	case f.Reason == scan.NonDirNameMatch || f.Reason == scan.HardLink:
+	case f.Reason == scan.SensitiveName || f.Reason == scan.HardLink:
 		if v.in.HideSensitive {
 			return v.hideFound(found, f, OriginSensitive)
 		}
@@ -325,7 +325,7 @@ func (v *View) remarkSensitive(found *Found) {
 	const some = 10
 	n := 0
 	for _, f := range found.Trees.Found {
-		if f.Reason != scan.NonDirNameMatch {
+		if f.Reason != scan.SensitiveName {
 			continue
 		}
 		if n++; n <= some {

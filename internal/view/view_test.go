@@ -160,7 +160,7 @@ func (m *machine) search(v *View) (found *Found, err error) {
 		case MayAct(name):
 			add(found.Trees, scan.NameMatch, -1)
 		case what != "" && Sensitive(name):
-			add(found.Trees, scan.NonDirNameMatch, -1)
+			add(found.Trees, scan.SensitiveName, -1)
 		}
 		for i, rules := range [][]Rule{found.Deny, found.Protect} {
 			for n, rule := range rules {
