@@ -68,7 +68,7 @@ func (v *View) openSubmodules(layout *workspace.GitLayout) {
 		if v.gitWritable || !paths.InsideAny(layout.Protected, dir) {
 			continue
 		}
-		for _, at := range v.places(dir) {
+		for _, at := range v.pathsInside(dir) {
 			if e, _ := v.cover(at); e.Access == shared.ReadWrite {
 				v.show(shared.Entry{Source: dir, Path: at, Access: shared.ReadWrite, Why: gitOrigin(layout, dir)})
 			}

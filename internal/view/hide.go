@@ -102,7 +102,7 @@ func (v *View) hideAt(host, why string, hold *Hold) {
 	if above != "" && v.beneath(above) {
 		host, hold, above = above, nil, v.facts.Unsearchable(above)
 	}
-	at := v.places(host)
+	at := v.pathsInside(host)
 	missing := shared.MissingIgnore
 	if len(at) == 0 && !v.shown(host) {
 		// It is in the operating system's view, perhaps.
@@ -148,7 +148,7 @@ func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
 		return invalidf(attribute, hint, "%q is a symlink to %q, and to hide that (%s) would hide the workspace itself", f.Path, way.End, why)
 	}
 	// A command that replaces the link would reveal its target to the next one.
-	if link := v.replaceable(&way); link != "" && len(v.places(way.End)) > 0 && !v.hiddenByItself(found, way.End) {
+	if link := v.replaceable(&way); link != "" && len(v.pathsInside(way.End)) > 0 && !v.hiddenByItself(found, way.End) {
 		hint = fmt.Sprintf("add %q to deny_paths", strings.TrimPrefix(way.End, v.root()+"/"))
 		return invalidf(attribute, hint, "%q is a symlink to %q (%s): a command that replaces it would leave %q open to the next one", f.Path, way.End, why, way.End)
 	}

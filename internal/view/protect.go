@@ -222,7 +222,7 @@ func (v *View) protectPlace(p *located, wanted []shared.Entry) error {
 			return invalidf(e.Why, "say read_only = true, or leave it out", "%q is never writable inside (%s%s)", e.Source, protected, p.why)
 		}
 	}
-	for _, at := range v.places(host) {
+	for _, at := range v.pathsInside(host) {
 		if e, _ := v.cover(at); e.Access != shared.ReadWrite || e.Path == at && !p.always {
 			continue // something else is there, or a git directory with its own protections
 		}

@@ -333,7 +333,7 @@ func (v *View) showSockets() error {
 			return invalidf(attribute, "name the socket file itself", "%q is not a socket", way.End)
 		}
 		v.granted = append(v.granted, way.End)
-		if len(v.places(way.End)) > 0 {
+		if len(v.pathsInside(way.End)) > 0 {
 			continue
 		}
 		e := shared.Entry{Source: way.End, Path: way.End, Access: shared.ReadOnly, Why: attribute}

@@ -172,9 +172,9 @@ func (v *View) cover(p string) (e *shared.Entry, host string) {
 	return nil, ""
 }
 
-// places are the paths inside at which entries show a path of the host, in the order of the
+// pathsInside are the paths at which entries show a path of the host, in the order of the
 // entries.
-func (v *View) places(host string) (list []string) {
+func (v *View) pathsInside(host string) (list []string) {
 	var found []int
 	for dir := range paths.Up(host) {
 		found = append(found, v.bySource[dir]...)
@@ -202,7 +202,7 @@ func (v *View) shown(host string) bool {
 
 // Creatable reports whether a command could create a path of the host.
 func (v *View) Creatable(host string) bool {
-	return slices.ContainsFunc(v.places(host), func(at string) bool {
+	return slices.ContainsFunc(v.pathsInside(host), func(at string) bool {
 		e, _ := v.cover(at)
 		return e.Access == shared.ReadWrite
 	})
@@ -249,7 +249,7 @@ func (v *View) loose(way *Way) (list []string) {
 // pinned reports whether a directory of the host has entries beneath it wherever it shows, so that
 // no command can replace it.
 func (v *View) pinned(dir string) bool {
-	for _, at := range v.places(dir) {
+	for _, at := range v.pathsInside(dir) {
 		if !slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Path != at && paths.Inside(at, e.Path) }) {
 			return false
 		}
@@ -341,7 +341,7 @@ func (v *View) Visible(host string) bool {
 }
 
 // Readable reports whether an entry shows a path of the host, and none hides it there.
-func (v *View) Readable(host string) bool { return len(v.places(host)) > 0 }
+func (v *View) Readable(host string) bool { return len(v.pathsInside(host)) > 0 }
 
 // WritableAt reports whether a writable entry shows a path of the host.
 func (v *View) WritableAt(host string) bool { return v.writer(host) != nil }
