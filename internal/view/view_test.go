@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/diff"
+
 	"github.com/sbxhost/sbxhost/internal/glob"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/scan"
@@ -305,8 +307,9 @@ func TestTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := all.String(); got != strings.ReplaceAll(string(want), "\r\n", "\n") {
-		t.Errorf("the tables differ from %s; -update writes them, and the difference is to be read\n%s", file, got)
+	want = []byte(strings.ReplaceAll(string(want), "\r\n", "\n"))
+	if difference := diff.Diff(file, want, "got", []byte(all.String())); difference != nil {
+		t.Errorf("the tables differ; -update writes them, and the difference is to be read\n%s", difference)
 	}
 }
 
