@@ -113,16 +113,16 @@ type NetworkUse = audit.NetworkUse
 // ApprovalStore stores approvals; see [OpenApprovals].
 //
 //	type ApprovalStore struct{ ... }
+//	func (s *ApprovalStore) FirstToday(ctx context.Context, what string) (bool, error)
+//	func (s *ApprovalStore) AddFindings(ctx context.Context, made []Finding, still func(*Finding) bool) error
+//	func (s *ApprovalStore) Findings() ([]Finding, error)
+//	func (s *ApprovalStore) AcknowledgeFindings(ctx context.Context, seen []Finding) error
 //	func (s *ApprovalStore) Dir() string
 //	func (s *ApprovalStore) Find(ctx context.Context, key Key, session string) (*Approval, error)
 //	func (s *ApprovalStore) Peek(key Key, session string) (*Approval, error)
 //	func (s *ApprovalStore) Add(ctx context.Context, key Key, scope Scope, session string, ttl time.Duration, reason string) (*Approval, error)
 //	func (s *ApprovalStore) List() ([]Approval, error)
 //	func (s *ApprovalStore) Revoke(ctx context.Context, matches func(*Approval) bool) ([]Approval, error)
-//	func (s *ApprovalStore) FirstToday(ctx context.Context, what string) (bool, error)
-//	func (s *ApprovalStore) AddFindings(ctx context.Context, made []Finding, still func(*Finding) bool) error
-//	func (s *ApprovalStore) Findings() ([]Finding, error)
-//	func (s *ApprovalStore) AcknowledgeFindings(ctx context.Context, seen []Finding) error
 //	func (s *ApprovalStore) Trusts(path string, content []byte) (bool, *Trusted, error)
 //	func (s *ApprovalStore) AddTrust(ctx context.Context, path string, content []byte) error
 //	func (s *ApprovalStore) RevokeTrust(ctx context.Context, path string) (bool, error)

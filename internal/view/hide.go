@@ -246,7 +246,7 @@ func (v *View) coverFor(p string) string {
 func (v *View) hideSessions() {
 	const why = protected + "sessions"
 	for _, base := range v.in.Session.Bases {
-		for _, at := range v.places(base) {
+		for _, at := range v.pathsInside(base) {
 			v.hideExceptEntries(at, why, shared.MissingRefuse)
 		}
 		if v.inHostView(base) {
