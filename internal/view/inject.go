@@ -98,8 +98,9 @@ func (d *Definition) CheckCredentials(own map[string]Credential) error {
 			return Invalid(attribute, "another set in the list has the same token", "leave one of the two out")
 		case name == CredentialSSHAgent || set.Pass:
 		case d.Network.Names == nil:
+			hosts := cmp.Or(strings.Join(set.Hosts, `", "`), `github.com", "api.github.com", "uploads.github.com`)
 			return Invalid(attribute, "credentials needs a list of names in network",
-				fmt.Sprintf("write network = %q. Or set pass = true in credential %q: commands then get the value itself", cmp.Or(set.Hosts...), name))
+				fmt.Sprintf(`write network = ["%s"]. Or set pass = true in credential %q: commands then get the value itself`, hosts, name))
 		case isOwn:
 			if missing := slices.DeleteFunc(slices.Clone(set.Hosts), d.reaches); len(missing) > 0 {
 				return invalidf(attribute, fmt.Sprintf("add %q to network", missing[0]), "network does not reach %s, a host of credential %q, at port 443", missing[0], name)
