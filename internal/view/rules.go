@@ -61,17 +61,14 @@ func (v *View) Rules() (deny, protect []Rule, err error) {
 
 func (v *View) rules(attribute string, texts []string) ([]Rule, error) {
 	var rules []Rule
+	var exemptions []int
 	for i, text := range texts {
 		rule := Rule{Attribute: fmt.Sprintf("%s[%d]", attribute, i), Text: text}
 		if err := v.parse(&rule, v.root()); err != nil {
 			return nil, err
 		}
-		exempts := func(before Rule) bool {
-			return before.Literal == "" && !before.Pattern.Except() && before.Pattern.Meets(rule.Pattern)
-		}
-		if rule.Pattern.Except() && !slices.ContainsFunc(rules, exempts) {
-			return nil, invalidf(rule.Attribute, `write it behind an element with "*" that matches it; what lies in a directory that is matched as a whole cannot be exempted`,
-				"%q exempts nothing from the elements before it", text)
+		if rule.Pattern.Except() {
+			exemptions = append(exemptions, len(rules))
 		}
 		rules = append(rules, rule)
 		// If a command makes another root with a .git, a rule relative to the root must still
@@ -81,6 +78,20 @@ func (v *View) rules(attribute string, texts []string) ([]Rule, error) {
 			if err := v.parse(&wider, root); err == nil && wider.Pattern.String() != rule.Pattern.String() {
 				rules = append(rules, wider)
 			}
+		}
+	}
+	for _, i := range exemptions {
+		rule := &rules[i]
+		exempts := func(before Rule) bool {
+			return before.Literal == "" && !before.Pattern.Except() && before.Pattern.Meets(rule.Pattern)
+		}
+		around, more := rule.Pattern.Base()
+		if around = "/" + around; !more {
+			around = path.Dir(around)
+		}
+		if !slices.ContainsFunc(rules[:i], exempts) || around != "/" && cover(rules, around) {
+			return nil, invalidf(rule.Attribute, `write it behind an element with "*" that matches it; what lies in a directory that is matched as a whole cannot be exempted`,
+				"%q exempts nothing", rule.Text)
 		}
 	}
 	return rules, nil

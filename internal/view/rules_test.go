@@ -1,6 +1,7 @@
 package view
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/internal/glob"
@@ -23,6 +24,35 @@ func TestSensitivePatterns(t *testing.T) {
 		state := set.Next(set.Start(), "dir")
 		if got, want := set.Match(state, name).Any >= 0, Sensitive(name); got != want {
 			t.Errorf("the patterns hide %q: %v, want %v", name, got, want)
+		}
+	}
+}
+
+// An exemption of what lies in a directory that is matched as a whole would have no effect.
+func TestExemptions(t *testing.T) {
+	t.Parallel()
+	for texts, exempts := range map[string]bool{
+		"**/*.txt !deep/**":                          true,
+		"deep/** !deep/a.txt":                        true,
+		"deep/** !deep/x/":                           true,
+		"deep/** !deep/x/ !deep/x/a.txt":             true,
+		"deep/** !deep/x/a.txt !deep/x/":             true,
+		"deep/*/*.txt !deep/x/**":                    true,
+		"deep/** !**/a.txt":                          true, // in deep itself
+		"deep/** !deep/x/a.txt":                      false,
+		"deep/** !deep/x/**":                         false,
+		"deep/** !deep/x/ deep/x/y/ !deep/x/y/a.txt": false,
+		"deep/ !deep/x/a.txt":                        false,
+		"deep/*/ !deep/x/y/*.txt":                    false,
+		"other/ **/x !deep/x/a.txt":                  false,
+		"**/*.txt !deep/x/a.txt deep/*/":             false,
+	} {
+		list := strings.Fields(texts)
+		for attribute, d := range map[string]Definition{"deny_paths": {DenyPaths: list}, "protect_paths": {ProtectPaths: list}} {
+			_, err := newMachine("/w/deep/x/y/a.txt file").table(input(d))
+			if exempts != (err == nil) || err != nil && (!strings.HasPrefix(err.Error(), attribute+"[") || !strings.Contains(err.Error(), "exempts nothing")) {
+				t.Errorf("%s = %s: %v", attribute, texts, err)
+			}
 		}
 	}
 }
