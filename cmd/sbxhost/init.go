@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"flag"
+	"os"
 	"path/filepath"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
@@ -16,7 +18,9 @@ func writeSample(a *cli.App, fs *flag.FlagSet) func() error {
 	force := fs.Bool("force", false, "")
 	return func() error {
 		path := filepath.Join(a.Absolute(fs.Arg(0)), config.FileName)
-		if err := replace.New(path, a.WritableDirs(host.Options{}, path), config.Sample(), *force); err != nil {
+		if err := replace.New(path, a.WritableDirs(host.Options{}, path), config.Sample(), *force); errors.Is(err, os.ErrNotExist) {
+			return cli.Hint(err, "make the directory first: mkdir -p "+cli.ShellQuote(filepath.Dir(path)))
+		} else if err != nil {
 			return err
 		}
 		setup.KeepTrust(a, path, nil, config.Sample())
