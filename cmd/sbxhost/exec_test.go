@@ -53,7 +53,7 @@ func TestExecStatus(t *testing.T) {
 			args: []string{"-t", "x"}, status: 125, outcome: "failed", stderr: "-t: engine"},
 		{name: "bad variable", args: []string{"-env", "=x", "x"}, status: 125, outcome: "failed", stderr: "-env: \"\" is not a variable name"},
 		{name: "outside of the workspace", args: []string{"-C", "/usr", "x"}, status: 125, outcome: "failed", stderr: "-C: "},
-		{name: "unknown sandbox", args: []string{"-sandbox", "fsat", "x"}, status: 125, outcome: "failed", stderr: "sandbox.hcl defines: fast\n"},
+		{name: "unknown sandbox", args: []string{"-sandbox", "fsat", "x"}, status: 125, outcome: "failed", stderr: "sandbox.hcl\n"},
 		{name: "session", args: []string{"-session", "../s", "x"}, status: 125, outcome: "failed", stderr: "hint: it comes from -session or the variable SBXHOST_SESSION"},
 		{name: "bypass", args: []string{"-no-sandbox", "x"}, status: 125, outcome: "failed", stderr: "sbxhost: the configuration does not allow a run without a sandbox"},
 		{name: "degraded", engine: &fakeEngine{events: []shared.Event{{Kind: shared.EventDegraded, Message: "less\x1b of it"}}},

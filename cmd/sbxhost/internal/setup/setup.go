@@ -108,10 +108,8 @@ func Complete(a *cli.App, o *host.Options) (err error) {
 // Choose determines the sandbox and its options.
 func Choose(ctx context.Context, a *cli.App, s *Setup, flags *Flags) error {
 	name, err := s.File.Choose(flags.Sandbox)
-	if err != nil && flags.Sandbox != "" {
-		return cli.Hint(err, fmt.Sprintf("-sandbox names one of those that %s defines: %s", NameOf(s.File), strings.Join(s.File.Names(), ", ")))
-	} else if err != nil && len(s.File.Names()) > 0 {
-		return cli.Hint(err, "with -sandbox")
+	if err != nil && len(s.File.Names()) > 0 {
+		return cli.Hint(err, "-sandbox names a sandbox of "+NameOf(s.File))
 	} else if err != nil {
 		return err
 	}
