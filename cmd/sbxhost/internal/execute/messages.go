@@ -22,9 +22,6 @@ import (
 
 // printChanges reports files that the command made and that act outside of its sandbox.
 func (e *Execution) printChanges() {
-	if e.quiet {
-		return
-	}
 	acting := 0
 	for _, made := range e.report.Repositories {
 		if !made.Executes() {
