@@ -51,6 +51,8 @@ const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 // OriginBuiltin is the origin of variables that every command gets.
 const OriginBuiltin = "built-in list"
 
+const originCommand = "command" // of this command alone
+
 // IsInjector reports whether a variable makes programs run code, or read settings that do so: no
 // entry of a definition's EnvPassthrough passes such a variable.
 func IsInjector(name string) bool {
@@ -190,7 +192,8 @@ func (e *environment) checkWithheld(secrets []string) error {
 	for _, secret := range secrets {
 		for _, name := range slices.Sorted(maps.Keys(e.values)) {
 			if value := e.values[name]; secret != "" && (value == secret || len(secret) >= 8 && strings.Contains(value, secret)) {
-				return view.Invalid(view.OriginInject, fmt.Sprintf("the variable %s (%s) contains a credential that commands must not get", name, e.origin[name]), "leave the variable out")
+				attribute := cmp.Or(map[string]string{originCommand: "Env"}[e.origin[name]], view.OriginInject)
+				return view.Invalid(attribute, fmt.Sprintf("the variable %s (%s) contains a credential that commands must not get", name, e.origin[name]), "leave the variable out")
 			}
 		}
 	}
@@ -261,7 +264,7 @@ func (e *environment) setOfCommand(entries []string) error {
 				continue // as docker run -e NAME: nothing to pass on
 			}
 		}
-		e.set(name, value, "command")
+		e.set(name, value, originCommand)
 	}
 	return nil
 }
