@@ -62,7 +62,7 @@ func (s *server) mcp() *mcp.Server {
 		Annotations: &mcp.ToolAnnotations{Title: "Output of a command", ReadOnlyHint: true, OpenWorldHint: no}}, s.output)
 	addTool(m, &mcp.Tool{Name: "stop", Description: "End a command that still runs, and everything that it started: SIGTERM, then SIGKILL after five seconds. Return when it has ended.",
 		Annotations: &mcp.ToolAnnotations{Title: "End a command", DestructiveHint: new(true), IdempotentHint: true, OpenWorldHint: no}}, s.stop)
-	addTool(m, &mcp.Tool{Name: "explain_denial", Description: "Explain why a sandbox denies something, and which change of the configuration would allow it: for a command that failed (id), for a path, or for a host of the network. An empty list means that the sandbox does not deny it. Only the user can make that change.",
+	addTool(m, &mcp.Tool{Name: "explain_denial", Description: "Explain why a sandbox denies something, and which change of the configuration would allow it: for a command that failed (id), for a path, or for a host of the network. An empty list means that the sandbox does not deny it, or that nothing on this machine listens on that port of its loopback. Only the user can make that change.",
 		Annotations: &mcp.ToolAnnotations{Title: "Why something is denied", ReadOnlyHint: true, OpenWorldHint: no}}, s.explainDenial)
 	addTool(m, &mcp.Tool{Name: "review", Description: "A review holds what commands wrote (run with review) and what is not yet in the workspace. list the reviews, show the diff and the digest of one, apply it with that digest, or discard one that you created.",
 		Annotations: &mcp.ToolAnnotations{Title: "Review what commands wrote", DestructiveHint: new(s.apply), OpenWorldHint: no}}, s.review)
