@@ -174,8 +174,8 @@ func (h *Host) AutoEngines() []string { return h.engines.Auto() }
 // EngineNames lists the engines this Host knows, sorted.
 func (h *Host) EngineNames() []string { return h.engines.Names() }
 
-// SeparateEngines lists this project's engines that are separate programs, with their paths beside
-// this program; "" if they are missing.
+// SeparateEngines lists this project's engines that are programs beside this one, with their paths;
+// "" for those that are no part of sbxhost and are missing.
 func (h *Host) SeparateEngines() map[string]string { return h.engines.SeparatePrograms() }
 
 // EngineCommand returns the command line for an engine's process, for tools that start one

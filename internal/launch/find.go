@@ -149,7 +149,7 @@ func (s *Engines) Known(name string) bool {
 }
 
 // None reports that there is no engine at all.
-func (s *Engines) None() bool { return len(s.Names()) == 0 && !slices.ContainsFunc(ours, s.beside) }
+func (s *Engines) None() bool { return len(s.Names()) == 0 }
 
 // beside reports whether an engine's program is in the directory of those that were installed with
 // this one.
@@ -174,14 +174,15 @@ func (s *Engines) Names() []string {
 	return slices.Compact(names)
 }
 
-// SeparatePrograms lists this project's engines that are separate programs, with their paths beside
-// this program; "" if they are missing.
+// SeparatePrograms lists this project's engines that are programs beside this one, with their paths;
+// "" for those of Separate that are missing.
 func (s *Engines) SeparatePrograms() map[string]string {
-	found := make(map[string]string, len(Separate))
-	for _, name := range Separate {
-		found[name] = ""
+	found := make(map[string]string, len(ours))
+	for _, name := range ours {
 		if s.beside(name) {
 			found[name] = filepath.Join(s.dir(), programPrefix+name)
+		} else if slices.Contains(Separate, name) {
+			found[name] = ""
 		}
 	}
 	return found

@@ -50,7 +50,7 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 			if err != nil {
 				e = engines.Unanswered(name, err)
 			}
-			e.Listed = engines.List(ctx, a, s, h, name, info)
+			e.Listed = engines.List(s, h, name, info)
 			report.Engines = append(report.Engines, e)
 			if e.Ready && !info.Features.Has("unconfined") {
 				status = 0

@@ -51,12 +51,10 @@ type Listed struct {
 }
 
 // List describes an engine by its own info.
-func List(ctx context.Context, a *cli.App, s *setup.Setup, h *host.Host, name string, info shared.Info) *Listed {
+func List(s *setup.Setup, h *host.Host, name string, info shared.Info) *Listed {
 	e := &Listed{Auto: 1 + slices.Index(h.AutoEngines(), name), Source: cmp.Or(s.Options.Engines[name].Source, h.SeparateEngines()[name]),
 		Version: info.Version, Doc: info.Doc}
-	if _, e.BuiltIn = a.BuiltinInfo(s.Options, name); e.BuiltIn {
-		e.Source = ""
-	}
+	e.BuiltIn = e.Source == ""
 	return e
 }
 
