@@ -30,9 +30,11 @@ func settings(a *cli.App, file *config.File, sandbox string, options host.Option
 		options.DefaultSandbox = sandbox
 	}
 	defaults := map[string]string{}
-	for _, s := range file.Settings(sandbox, host.Options{Sandboxes: map[string]host.Definition{sandbox: {}}}, schema) {
+	bare := host.Definition{Engine: options.Sandboxes[sandbox].Engine} // the default of fallback depends on it
+	for _, s := range file.Settings(sandbox, host.Options{Sandboxes: map[string]host.Definition{sandbox: bare}}, schema) {
 		defaults[s.Attribute] = s.Value
 	}
+	defaults["engine"] = "auto"
 	list := []settingJSON{}
 	for _, s := range file.Settings(sandbox, options, schema) {
 		out := settingJSON{Attribute: s.Attribute, Value: s.Value, Origin: "default"}
