@@ -155,6 +155,6 @@ func (out *pathJSON) text() string {
 var meanings = map[string]string{
 	shared.ReadWrite.String(): "writable",
 	shared.Overlay.String():   "writable; the host's files do not change",
-	shared.Private.String():   "writable; nothing of the host is there, and it ends with the command or session",
+	shared.Private.String():   "writable; nothing of the host is there but what is shown below it, and it ends with the command or session",
 	shared.Hidden.String():    "hidden",
 }
