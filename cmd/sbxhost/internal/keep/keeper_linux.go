@@ -318,10 +318,12 @@ func (k *keeper) same(s *setup.Setup, key *hostKey) error {
 	refuse := func(format string, args ...any) error {
 		return cli.Hint(fmt.Errorf("session %q %s", k.name, fmt.Sprintf(format, args...)), "sbxhost sessions rm "+k.name+" ends it; or use another session")
 	}
-	if s.Sandbox != k.setup.Sandbox {
-		return refuse("runs sandbox %q, and this command asks for %q", k.setup.Sandbox, s.Sandbox)
-	}
 	was, is := k.setup.Options.Sandboxes[k.setup.Sandbox], s.Options.Sandboxes[s.Sandbox]
+	for _, v := range [...][3]string{{"sandbox", k.setup.Sandbox, s.Sandbox}, {"engine", cmp.Or(was.Engine, "auto"), cmp.Or(is.Engine, "auto")}} {
+		if v[1] != v[2] {
+			return refuse("runs %s %q, and this command asks for %q", v[0], v[1], v[2])
+		}
+	}
 	if attribute := was.Differs(&is); attribute != "" {
 		return refuse("was begun with another %s than this command asks for", attribute)
 	}
