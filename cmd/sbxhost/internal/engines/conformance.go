@@ -111,7 +111,11 @@ func untilSignalled() (context.Context, context.CancelFunc) {
 
 // engineCommand returns the command that starts an engine, by its name or path.
 func engineCommand(ctx context.Context, a *cli.App, explicit, engine string) (command *exec.Cmd, release func(), err error) {
-	s, err := setup.Load(ctx, a, explicit)
+	caller := *a
+	if explicit == "" && strings.Contains(engine, "/") {
+		caller.Dir = "/" // it needs no configuration of the workspace
+	}
+	s, err := setup.Load(ctx, &caller, explicit)
 	if err != nil {
 		return nil, nil, err
 	}
