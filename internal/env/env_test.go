@@ -115,9 +115,9 @@ func TestComputeErrors(t *testing.T) {
 		{Input{Credentials: triple, Definition: map[string]string{"GIT_CONFIG_KEY_0": "http.extraHeader"}}, "env"},
 		{Input{Credentials: triple, Workspace: map[string]string{"GIT_CONFIG_COUNT": "9"}}, "workspace.env"},
 		{Input{Credentials: triple, Command: []string{"GIT_CONFIG_KEY_0"}}, "Env[0]"},
-		{Input{Outside: []string{"hunter22"}, Command: []string{"X=a hunter22"}}, "Env"},
-		{Input{Outside: []string{"hunter2"}, Command: []string{"X=hunter2"}}, "Env"},
-		{Input{Outside: []string{"hunter22"}, Definition: map[string]string{"X": "hunter22"}}, "credentials"},
+		{Input{Withheld: []string{"hunter22"}, Command: []string{"X=a hunter22"}}, "Env"},
+		{Input{Withheld: []string{"hunter2"}, Command: []string{"X=hunter2"}}, "Env"},
+		{Input{Withheld: []string{"hunter22"}, Definition: map[string]string{"X": "hunter22"}}, "credentials"},
 	} {
 		_, _, err := Compute(test.in)
 		var e *shared.Error
