@@ -15,7 +15,7 @@ import (
 const (
 	FileName         = "approvals.json"
 	TrustFileName    = "trust.json"
-	FindingsFileName = "told.json"
+	FindingsFileName = "findings.json"
 	NotedFileName    = "noted.json"
 )
 

@@ -27,7 +27,7 @@ import (
 const (
 	tempDir        = "tmp"
 	homeDir        = "home"
-	credentialsDir = "reach" // an old name, for named sessions on disks
+	credentialsDir = "credentials"
 )
 
 // CredentialKey identifies what commands of a definition have besides files: their credentials. It

@@ -20,7 +20,7 @@ type doctorReport struct {
 	Engines  []engines.Probed `json:"engines"`
 	// Unacknowledged are files that commands have made, that act outside of sandboxes, and that
 	// nobody has acknowledged.
-	Unacknowledged []approvals.Finding `json:"told"`
+	Unacknowledged []approvals.Finding `json:"made"`
 }
 
 // Command reports what this machine allows.
