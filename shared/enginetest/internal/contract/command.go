@@ -367,7 +367,7 @@ func planned(s *subject) {
 
 func apart(s *subject) {
 	sandbox := s.open()
-	p, _ := s.started(sandbox, s.sh("echo; exec sleep 61.25"), nil)
+	p, _ := s.started(sandbox, s.sh("sleep 61.25 & echo; wait"), nil)
 	o := s.run(sandbox, s.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '"), nil)
 	if strings.Contains(o.Stdout, "sleep 61.25") {
 		s.Failf("one sees the other")
