@@ -161,8 +161,17 @@ func (in *injector) serve(c *conn, n *name, first []byte) {
 	c.decision.Reason = t.failed
 }
 
-// dial connects to a host of credentials.
+// dial connects to a host of credentials. The transport can also call it after the command has given
+// the request up.
 func (in *injector) dial(ctx context.Context, _, at string) (net.Conn, error) {
+	in.gate.mu.Lock()
+	if in.gate.isClosing() && len(in.gate.conns) == 0 { // Close may wait for nothing more
+		in.gate.mu.Unlock()
+		return nil, net.ErrClosed
+	}
+	in.gate.wg.Add(1)
+	in.gate.mu.Unlock()
+	defer in.gate.wg.Done()
 	host, _, err := net.SplitHostPort(at)
 	if err != nil {
 		return nil, err

@@ -501,4 +501,8 @@ func TestInjectClosed(t *testing.T) {
 	<-begun
 	defer answer.Body.Close()
 	s.Close()
+	// The transport of a request that was given up can dial late.
+	if _, err := s.Gate.inject.dial(t.Context(), "tcp", "api.example:443"); err != net.ErrClosed {
+		t.Error(err)
+	}
 }
