@@ -137,7 +137,18 @@ func (p *Pool) HasProcesses() bool {
 func (p *Pool) EndProcesses(ctx context.Context) error {
 	p.mu.Lock()
 	k := p.processes
-	if k == nil || k.users > 0 || k.ended != nil {
+	if k == nil || k.users > 0 {
+		p.mu.Unlock()
+		return nil
+	}
+	s := k.slot
+	p.mu.Unlock()
+	if err := s.lock.Acquire(ctx); err != nil {
+		return err // they still run
+	}
+	defer s.lock.Release()
+	p.mu.Lock()
+	if p.processes != k || k.users > 0 {
 		p.mu.Unlock()
 		return nil
 	}
@@ -152,11 +163,6 @@ func (p *Pool) EndProcesses(ctx context.Context) error {
 	}()
 	defer k.end()
 	defer k.report()
-	s := k.slot
-	if err := s.lock.Acquire(ctx); err != nil {
-		return err
-	}
-	defer s.lock.Release()
 	if s.current != nil {
 		s.retired = append(s.retired, s.current)
 		s.current = nil
