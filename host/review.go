@@ -3,6 +3,7 @@
 package host
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -96,9 +97,14 @@ func (r *Review) Diff(ctx context.Context, w io.Writer, set *ReviewSet, only []s
 		cmd.Env = append(cmd.Env, "LC_ALL=C", "GIT_DIR=/dev/null", "GIT_CEILING_DIRECTORIES=/", "GIT_ATTR_NOSYSTEM=1",
 			"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_GLOBAL=/dev/null")
 		var stderr bytes.Buffer
-		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, w, &stderr
+		out := bufio.NewWriter(w) // it keeps w's error, which cmd drops for that of git
+		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, &stderr
 		const differs = 1
-		if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != differs {
+		err := cmd.Run()
+		if failed := out.Flush(); failed != nil {
+			return nil, failed
+		}
+		if err != nil && cmd.ProcessState.ExitCode() != differs {
 			return nil, fmt.Errorf("git diff: %w: %.1000s", err, stderr.Bytes())
 		}
 	}

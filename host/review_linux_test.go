@@ -142,6 +142,10 @@ func TestReviewDiffHasNoRenames(t *testing.T) {
 	if text := patch.String(); len(left) > 0 || !strings.Contains(text, "deleted file") || !strings.Contains(text, "new file") {
 		t.Errorf("%+v, %s", left, text)
 	}
+	// git has ended when the writer of so short a patch fails.
+	if _, err := r.Diff(t.Context(), failingWriter{}, set, nil); !errors.Is(err, errTest) {
+		t.Error(err)
+	}
 }
 
 // A definition can ask for a review; an engine that keeps none refuses it by the attribute.
