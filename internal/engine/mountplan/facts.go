@@ -179,7 +179,7 @@ func settings(t tree) (ops []holder.Op) {
 		}
 		for _, p := range expand(t, pattern) {
 			o, ok := settingsEntry(t, p)
-			if !ok {
+			if !ok || curated.Selective(p) && t.names(p) == nil { // nobody knows what to hide
 				continue
 			}
 			ops = append(ops, o)

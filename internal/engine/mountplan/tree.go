@@ -31,7 +31,7 @@ type entry struct {
 // counts as absent, with the error.
 type tree interface {
 	lstat(path string) (entry, error)
-	names(dir string) []string
+	names(dir string) []string // nil if nobody can list it
 }
 
 // hostTree is the real file system.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sbxhost/sbxhost/internal/engine/holder"
 )
 
 // fakeTree is a fabricated host: paths to what is there. "" is a readable file, "/"
@@ -148,5 +150,30 @@ func TestHostTree(t *testing.T) {
 	}
 	if !slices.Contains(hostTree{}.names("/etc"), "passwd") || (hostTree{}).names(path.Join(dir, "no")) != nil {
 		t.Error("names")
+	}
+}
+
+// unlisted is a tree with a directory that nobody can list.
+type unlisted struct {
+	fakeTree
+	dir string
+}
+
+func (t unlisted) names(dir string) []string {
+	if dir == t.dir {
+		return nil
+	}
+	return t.fakeTree.names(dir)
+}
+
+// A directory of which only a part may show does not show if that part is unknown.
+func TestUnlistedSettings(t *testing.T) {
+	t.Parallel()
+	const dir = "/etc/php/8.2/mods-available"
+	for hidden, want := range map[string]bool{"": true, dir: false} {
+		ops := settings(unlisted{distributions["debian"], hidden})
+		if shown := slices.ContainsFunc(ops, func(o holder.Op) bool { return o.Dest == dir }); shown != want {
+			t.Errorf("unlisted %q: shown %v", hidden, shown)
+		}
 	}
 }
