@@ -66,7 +66,9 @@ type Launch struct {
 	// then on, until Ended returns.
 	Begun func(emit func(shared.Event))
 	// Ended is called when all that the command started is gone, or its start failed. It is for
-	// resources of a command, such as a file that its launcher reads.
+	// resources of a command, such as a file that its launcher reads. With [Config.Init], it is called
+	// only if this Launch has started a process: not if that failed, nor if a spare serves the command.
+	// OwnRules, for example, is called after that.
 	Ended func()
 }
 
