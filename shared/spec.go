@@ -2,6 +2,7 @@ package shared
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 )
@@ -237,8 +238,8 @@ func (s *Spec) Validate() error {
 	if slices.Contains(s.Network.HostPorts, 0) {
 		return invalid("host_ports", "0 is not a port")
 	}
-	if s.Limits.CPUs < 0 {
-		return invalid("limits.cpus", "is negative")
+	if !(s.Limits.CPUs >= 0 && s.Limits.CPUs <= math.MaxFloat64) { // nor NaN
+		return invalid("limits.cpus", "is negative, or no finite number")
 	}
 	if s.Home != "" {
 		if err := checkPath("home", s.Home); err != nil {

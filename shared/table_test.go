@@ -1,7 +1,9 @@
 package shared
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -157,5 +159,14 @@ func BenchmarkPins(b *testing.B) {
 				Pins(table)
 			}
 		})
+	}
+}
+
+func TestLimitOfCPUs(t *testing.T) {
+	t.Parallel()
+	for _, cpus := range []float64{-1, math.NaN(), math.Inf(1), math.Inf(-1)} {
+		if err := (&Spec{Limits: Limits{CPUs: cpus}}).Validate(); !errors.Is(err, ErrInvalidSpec) {
+			t.Errorf("%v: %v", cpus, err)
+		}
 	}
 }
