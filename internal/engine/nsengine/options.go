@@ -1,6 +1,7 @@
 package nsengine
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"runtime"
@@ -30,12 +31,9 @@ var Options = []shared.OptionAttribute{
 // other names.
 func ParseFilter(raw json.RawMessage) (seccomp.Options, error) {
 	o := seccomp.Options{UnixSockets: true}
-	for name, option := range map[string]*bool{"ptrace": &o.Ptrace, "unix_sockets": &o.UnixSockets, "nested_userns": &o.NestedUserNamespaces} {
-		if err := Option(raw, name, "true or false", option); err != nil {
-			return o, err
-		}
-	}
-	return o, nil
+	read := func(name string, value *bool) error { return Option(raw, name, "true or false", value) }
+	err := cmp.Or(read("nested_userns", &o.NestedUserNamespaces), read("ptrace", &o.Ptrace), read("unix_sockets", &o.UnixSockets))
+	return o, err
 }
 
 // Option reads one option into value, which does not change if the option is missing or null. kind

@@ -20,3 +20,14 @@ func TestTraceIsRefused(t *testing.T) {
 		t.Errorf("where the command may trace: %v", err)
 	}
 }
+
+// Of several wrong options, the error always names the first.
+func TestFirstWrongOption(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		_, err := ParseFilter(json.RawMessage(`{"unix_sockets": 1, "ptrace": 1}`))
+		if wrong, ok := errors.AsType[*shared.Error](err); !ok || wrong.Attribute != "config.ptrace" {
+			t.Fatal(err)
+		}
+	}
+}
