@@ -499,6 +499,9 @@ func (b *builder) read(fd int) ([]byte, error) {
 	for have := 0; ; {
 		n, err := unix.Read(from, b.content[have:])
 		if n == 0 && err == nil { // at its end, or full
+			if have == maxCopy { // it has grown since the plan
+				return nil, unix.EFBIG
+			}
 			return b.content[:have], nil
 		}
 		if err != nil && err != unix.EINTR {

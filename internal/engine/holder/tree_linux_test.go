@@ -5,7 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestTree(t *testing.T) {
@@ -155,5 +158,23 @@ func TestTreesMadeAhead(t *testing.T) {
 	var failed *MountError
 	if _, _, err := start(t, c, absent, "true"); !errors.As(err, &failed) || failed.Index != len(ops) {
 		t.Errorf("a tree that cannot be made: %v", err)
+	}
+}
+
+// A file that has grown since the plan is not cut.
+func TestCopyOfALargeFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "f")
+	for size, want := range map[int]error{maxCopy - 1: nil, maxCopy + 1: unix.EFBIG} {
+		write(t, file, strings.Repeat("x", size))
+		fd, err := unix.Open(file, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := (&builder{}).read(fd)
+		unix.Close(fd)
+		if err != want || err == nil && len(content) != size {
+			t.Errorf("%d bytes: %d, %v", size, len(content), err)
+		}
 	}
 }
