@@ -217,6 +217,7 @@ func TestServeSaysWhyNot(t *testing.T) {
 		want    string
 	}{
 		{s.bin + "/sbx", []string{"-v", "-config", s.dir + "/c.hcl", "-session", "s", "-keep", "--", "true"}, "it is in a kept session, which sbxhost exec asks for by itself"},
+		{s.bin + "/sbx", []string{"-v", "-config", s.dir + "/c.hcl", "-c", "@/dev/stdin"}, "its script is a file or a pipe"},
 		{other + "/sbx", []string{"-v", "-config", s.dir + "/c.hcl", "--", "true"}, "sbxhost serve -stop -dir \"" + s.dir + "/run/sbxhost\" ends it"},
 		{other + "/sbxhost", []string{"serve", "-status"}, "process " + strconv.Itoa(s.server.Process.Pid) + " of " + s.bin + "/sbxhost serves"},
 		{s.bin + "/sbxhost", []string{"sessions", "rm", "s"}, ""},

@@ -269,7 +269,7 @@ func (e *Execution) OwnProcess() string {
 		"it has a terminal":                            f.Tty || cli.IsTerminal(e.Stdin),
 		"-no-sandbox runs it as a child of its caller": f.NoSandbox,
 		"it uses a review":                             f.Review != "",
-		"its script is a file":                         f.ByFile,
+		"its script is a file or a pipe":               f.ByFile,
 		"a path is this process's own":                 ProcessSpecific(f.Workdir + " " + f.Config + " " + e.resultPath + " " + e.eventsTo),
 		"SBXHOST_LOG is set":                           e.Getenv("SBXHOST_LOG") != "",
 	} {

@@ -405,7 +405,7 @@ func (s *server) serveOne(r *client, conn *net.UnixConn, raw syscall.RawConn) (s
 	}
 	e, fs := r.execution(s, hello)
 	if fs.Parse(hello.Args) != nil || !e.Take(fs, hello.Shell) {
-		return 0, "its command line asks for help, or has an error"
+		return 0, cmp.Or(e.OwnProcess(), "its command line asks for help, or has an error")
 	}
 	if own := e.OwnProcess(); !hello.Keep && own != "" {
 		return 0, own
