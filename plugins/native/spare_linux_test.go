@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -187,27 +186,6 @@ func TestPreparedIsLimited(t *testing.T) {
 		if out := b.RunPrepared(many + "; echo goes on"); !strings.Contains(out, "annot fork") || !strings.Contains(out, "goes on") {
 			t.Errorf("60 processes where 20 are allowed: %q", out)
 		}
-	}
-}
-
-// For commands that come faster than one sandbox is made, two wait.
-func TestPreparedForQuickCommands(t *testing.T) {
-	b := newBench(t, nil)
-	var ends []func() string
-	for range 5 { // none of them waits for the end of another
-		_, end := b.Start("echo there")
-		ends = append(ends, end)
-	}
-	for _, end := range ends {
-		if out := end(); out != "there" {
-			t.Errorf("%q", out)
-		}
-	}
-	two := b.Await(2, nil)
-	by, end := b.Start("true")
-	end()
-	if !slices.Contains(by, two[0]) || !slices.Contains(by, two[1]) || len(by) != 2 {
-		t.Errorf("%v waited, and %v are there while a command runs", two, by)
 	}
 }
 

@@ -71,7 +71,7 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 		}
 	}
 	if spec.Session.ID == "" { // the session of one command, which may not be known yet
-		s.makeSpares()
+		s.makeSpare()
 	}
 	return s, nil
 }

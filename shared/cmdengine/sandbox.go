@@ -38,8 +38,7 @@ type sandbox struct {
 	mu     sync.Mutex // guards closed and spare, so that alive grows only before Close waits
 	closed bool
 	alive  sync.WaitGroup // commands that start or run, and the making of a spare
-	spares []*spare       // the oldest first
-	hurry  int            // see maxHurry
+	spare  *spare
 }
 
 func newSandbox(e *engine, spec shared.Spec, credential *syscall.Credential) *sandbox {
@@ -106,9 +105,7 @@ func (s *sandbox) Close(ctx context.Context) error {
 	gone := make(chan struct{})
 	go func() {
 		s.alive.Wait()
-		for _, one := range s.spares {
-			one.discard()
-		}
+		s.spare.discard()
 		s.detach()
 		close(gone)
 	}()
@@ -132,7 +129,7 @@ func (s *sandbox) Start(ctx context.Context, cmd shared.Command, stdio shared.St
 	}
 	go p.supervise(cmd.Timeout, cmd.Grace, s.open.Done(), func() {
 		runtime.Gosched() // the report of the end first
-		s.makeSpares()    // not earlier: it would take processor time from the command
+		s.makeSpare()     // not earlier: it would take processor time from the command
 		p.run.finish()
 		s.alive.Done()
 	})

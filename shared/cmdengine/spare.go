@@ -5,14 +5,6 @@ import (
 	"os"
 )
 
-// Commands in a quick sequence come before a single spare is ready. A command that does so adds 2 to
-// the sandbox's hurry, another one takes 1 away. From maxHurry on, the sandbox keeps maxSpares: one is
-// made while the command in the other one runs.
-const (
-	maxHurry  = 6
-	maxSpares = 2
-)
-
 // A spare is a sandbox without a command: its init has made all but the last part, and waits. It
 // serves one command, as every sandbox.
 type spare struct {
@@ -20,26 +12,18 @@ type spare struct {
 	run   *insideRun    // nil if making it failed
 }
 
-// makeSpares makes as many spares as are missing, if the Spec asks for them.
-func (s *sandbox) makeSpares() {
+// makeSpare makes a spare, if the Spec asks for one and there is none.
+func (s *sandbox) makeSpare() {
 	if !s.spec.Prepare || !s.attached.Prepares || s.session != nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keep := 1
-	if s.hurry >= maxHurry {
-		keep = maxSpares
+	if s.closed || s.spare != nil {
+		return
 	}
-	for !s.closed && len(s.spares) < keep {
-		s.makeSpare()
-	}
-}
-
-// makeSpare makes one. The caller holds s.mu.
-func (s *sandbox) makeSpare() {
 	one := &spare{ready: make(chan struct{})}
-	s.spares = append(s.spares, one)
+	s.spare = one
 	s.alive.Go(func() {
 		defer close(one.ready)
 		c, err := s.command(s.open, nil)
@@ -67,49 +51,34 @@ func (s *sandbox) makeSpare() {
 	})
 }
 
-// takeSpare returns the first spare that is what c would start, and discards those before it.
+// takeSpare returns the spare if it is what c would start, and discards any other.
 func (s *sandbox) takeSpare(ctx context.Context, c *Launch) *insideRun {
 	if c.Same == nil {
 		return nil
 	}
-	for one := s.nextSpare(); one != nil; one = s.nextSpare() {
-		select {
-		case <-one.ready: // sooner than a new one
-			if one.run != nil && c.Same(ctx, one.run.process) && one.run.confinement.Landlock.Holds(c.Confinement.Landlock) {
-				return one.run
-			}
-		case <-ctx.Done():
-		}
-		s.alive.Go(one.discard) // until then the caller counts
+	s.mu.Lock()
+	one := s.spare
+	s.spare = nil
+	s.mu.Unlock()
+	if one == nil {
+		return nil
 	}
+	select {
+	case <-one.ready: // sooner than a new one
+		if one.run != nil && c.Same(ctx, one.run.process) && one.run.confinement.Landlock.Holds(c.Confinement.Landlock) {
+			return one.run
+		}
+	case <-ctx.Done():
+	}
+	s.alive.Go(one.discard) // until then the caller counts
 	return nil
 }
 
-// nextSpare takes the oldest spare, or nil, and notes whether it is ready.
-func (s *sandbox) nextSpare() (one *spare) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ready := false
-	if len(s.spares) > 0 {
-		one, s.spares = s.spares[0], s.spares[1:]
-		select {
-		case <-one.ready:
-			ready = true
-		default:
-		}
-	}
-	switch {
-	case s.hurry >= maxHurry: // for the life of the sandbox
-	case ready:
-		s.hurry = max(s.hurry-1, 0)
-	default:
-		s.hurry += 2
-	}
-	return one
-}
-
-// discard ends an unused spare.
+// discard ends an unused spare. one may be nil.
 func (one *spare) discard() {
+	if one == nil {
+		return
+	}
 	if <-one.ready; one.run != nil {
 		one.run.giveUp()
 		one.run.finish()

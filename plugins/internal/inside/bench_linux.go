@@ -54,20 +54,13 @@ func (b *Bench) Start(script string) (by []int, end func() string) {
 // start a command: with no_new_privs.
 func (b *Bench) Next(by []int) {
 	b.T.Helper()
-	b.Waits = b.Await(1, by)[0]
-}
-
-// Await waits until so many inits other than those of a command exist, and no others, each ready to
-// start a command.
-func (b *Bench) Await(n int, by []int) []int {
-	b.T.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		is := b.Inits()
-		if len(is) == n && !slices.ContainsFunc(is, func(pid int) bool { return slices.Contains(by, pid) || !confined(pid) }) {
-			return is
+		if is := b.Inits(); len(is) == 1 && !slices.Contains(by, is[0]) && confined(is[0]) {
+			b.Waits = is[0]
+			return
 		}
 		if time.Now().After(deadline) {
-			b.T.Fatalf("the inits are %v, want %d that wait for a command, after %v", is, n, by)
+			b.T.Fatalf("the inits are %v, want one more that waits for a command, after %v", b.Inits(), by)
 		}
 	}
 }
