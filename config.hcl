@@ -21,8 +21,8 @@ workspace {
 
 # Builds, tests and anything else that needs no network.
 sandbox "fast" {
-  # How to isolate: "auto" is what this platform has, "native" Linux
-  # namespaces, "bwrap" the same by bubblewrap, "seatbelt" the macOS sandbox, "noop" nothing at all.
+  # How to isolate: "auto" (the first engine that works), "native" (Linux namespaces),
+  # "bwrap" (the same, by bubblewrap), "seatbelt" (macOS), "noop" (no isolation).
   engine = "native"
 
   # When the engine cannot run here, nothing runs.
@@ -96,7 +96,7 @@ sandbox "online" {
   }
 }
 
-# On macOS. Elsewhere using it is an error.
+# For macOS. On other systems, using it is an error.
 sandbox "mac" {
   engine     = "seatbelt"
   network    = false
