@@ -123,10 +123,10 @@ type NetworkUse = audit.NetworkUse
 //	func (s *ApprovalStore) Add(ctx context.Context, key Key, scope Scope, session string, ttl time.Duration, reason string) (*Approval, error)
 //	func (s *ApprovalStore) List() ([]Approval, error)
 //	func (s *ApprovalStore) Revoke(ctx context.Context, matches func(*Approval) bool) ([]Approval, error)
-//	func (s *ApprovalStore) Trusts(path string, content []byte) (bool, *Trusted, error)
+//	func (s *ApprovalStore) Trusts(path string, content []byte) (bool, *TrustedFile, error)
 //	func (s *ApprovalStore) AddTrust(ctx context.Context, path string, content []byte) error
 //	func (s *ApprovalStore) RevokeTrust(ctx context.Context, path string) (bool, error)
-//	func (s *ApprovalStore) TrustList() ([]Trusted, error)
+//	func (s *ApprovalStore) TrustList() ([]TrustedFile, error)
 type ApprovalStore = approvals.Store
 
 // ApprovalScope is how long an approval that [Cmd.Approve] stores is valid.

@@ -28,7 +28,7 @@ type Host struct {
 	logger  hclog.Logger // the caller's, until logging is closed
 	logging launch.LogGate
 	caller  facts.Caller
-	running
+	hostParts
 }
 
 // releaseTime bounds how long Close waits for locks of a start that hangs or of another process.

@@ -24,7 +24,7 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-type running struct {
+type hostParts struct {
 	machine *facts.Machine
 	session *session.Session // nil with EnginesOnly
 	audit   *audit.Log       // nil: none

@@ -22,7 +22,7 @@ var errSystem error = &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine
 const noEngine = "no engine isolates on " + runtime.GOOS
 
 type (
-	running struct{}
+	hostParts struct{}
 	run     struct{}
 )
 

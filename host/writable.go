@@ -46,7 +46,7 @@ func (h *Host) writable() (w facts.Writable) {
 func WritableDirs(o Options) (dirs []string) {
 	o.EnginesOnly = true
 	caller := callerOf(&o)
-	h := &Host{options: o, caller: caller, running: running{machine: facts.OnlyCaller(caller)}}
+	h := &Host{options: o, caller: caller, hostParts: hostParts{machine: facts.OnlyCaller(caller)}}
 	w := h.writable()
 	for _, r := range w.Roots {
 		dirs = append(dirs, r.Path)

@@ -22,19 +22,19 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// A listening server is an engine's side of go-plugin's protocol. Except for the engine's service,
+// A listeningSocket is an engine's side of go-plugin's protocol. Except for the engine's service,
 // the services are go-plugin's. We make the socket and print the line with its address ourselves:
 // plugin.Serve can also speak net/rpc, which finds methods by reflection, so the linker would keep
 // every exported method of every type. That was a sixth of an engine's executable, in the memory of
 // each engine.
-type listening struct {
+type listeningSocket struct {
 	*grpc.Server
 	listener net.Listener
 }
 
 // listen serves s on a socket in dir, or in the directory of temporary files, for clients with the
 // token.
-func (s *server) listen(dir, token string) (*listening, error) {
+func (s *server) listen(dir, token string) (*listeningSocket, error) {
 	for name, asked := range map[string]string{
 		"PLUGIN_CLIENT_CERT":      "TLS", // go-plugin's AutoMTLS
 		plugin.EnvUnixSocketGroup: "a socket for a group",
@@ -46,7 +46,7 @@ func (s *server) listen(dir, token string) (*listening, error) {
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	l := &listening{}
+	l := &listeningSocket{}
 	services := &plugin.GRPCServer{
 		Server: func([]grpc.ServerOption) *grpc.Server { // it has options only for TLS
 			l.Server = grpc.NewServer(serverOptions(token)...)
@@ -71,7 +71,7 @@ func (s *server) listen(dir, token string) (*listening, error) {
 }
 
 // announce prints the one line that the host waits for.
-func (l *listening) announce(stdout io.Writer) error {
+func (l *listeningSocket) announce(stdout io.Writer) error {
 	_, err := fmt.Fprintf(stdout, "%d|%d|unix|%s|%s|\n",
 		plugin.CoreProtocolVersion, wire.Handshake.ProtocolVersion, l.listener.Addr(), plugin.ProtocolGRPC)
 	return err

@@ -125,7 +125,7 @@ func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, env [
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: g.as.UID, Gid: g.as.GID, Groups: g.as.Groups}}
 	}
 	cmd.WaitDelay = time.Second
-	out, diag := capped{left: maxGitOut}, capped{left: maxGitOut}
+	out, diag := cappedBuffer{left: maxGitOut}, cappedBuffer{left: maxGitOut}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &out, &diag
 	err := cmd.Run()
 	switch {
@@ -338,13 +338,13 @@ func (w *Workspace) lookup(k string) (string, bool) {
 	return w.lookupEnv(k)
 }
 
-// capped keeps at most left bytes, and refuses more.
-type capped struct {
+// cappedBuffer keeps at most left bytes, and refuses more.
+type cappedBuffer struct {
 	buf  bytes.Buffer // whose ReadFrom would know no limit
 	left int
 }
 
-func (c *capped) Write(p []byte) (int, error) {
+func (c *cappedBuffer) Write(p []byte) (int, error) {
 	if c.left -= len(p); c.left < 0 {
 		return 0, io.ErrShortWrite
 	}

@@ -175,7 +175,7 @@ func TestIdentityIsNoWayToReadAFile(t *testing.T) {
 
 func TestOutputIsBounded(t *testing.T) {
 	t.Parallel()
-	c := capped{left: 4}
+	c := cappedBuffer{left: 4}
 	for _, s := range []string{"ab", "cde", "f"} {
 		if _, err := c.Write([]byte(s)); (err == nil) != (s == "ab") {
 			t.Error(s, err)

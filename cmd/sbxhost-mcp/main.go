@@ -106,7 +106,7 @@ func explainFailure(stderr io.Writer, err error) {
 		err = errors.New("the configuration has errors")
 	}
 	fmt.Fprintf(stderr, "sbxhost-mcp: %v\n", err)
-	if e, ok := errors.AsType[*inforce.Hinted](err); ok {
+	if e, ok := errors.AsType[*inforce.HintedError](err); ok {
 		fmt.Fprintf(stderr, "  hint: %s\n", e.Hint)
 	}
 }

@@ -44,7 +44,7 @@ func newPolicy(ctx context.Context, c *inforce.Caller, explicit string, stderr i
 	p := &permissions{sandboxes: slices.Clone(says.Sandboxes), apply: says.Apply}
 	switch standard := found.Options.DefaultSandbox; {
 	case len(p.sandboxes) == 0 && standard == "":
-		return nil, &inforce.Hinted{Err: errors.New("no default_sandbox in the configuration, and no mcp block that lists sandboxes"), Hint: "write mcp { sandboxes = [...] } with those that agents may use"}
+		return nil, &inforce.HintedError{Err: errors.New("no default_sandbox in the configuration, and no mcp block that lists sandboxes"), Hint: "write mcp { sandboxes = [...] } with those that agents may use"}
 	case len(p.sandboxes) == 0:
 		p.sandboxes = []string{standard}
 	case slices.Contains(p.sandboxes, standard): // it comes first

@@ -260,7 +260,7 @@ sandbox "s" {
 func TestTypedEndsWithControlD(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{"": "\x04", "hello\n": "hello\n\x04", "hello": "hello\x04\x04"} {
-		got, err := io.ReadAll(&terminal.Typed{From: iotest.OneByteReader(strings.NewReader(in))})
+		got, err := io.ReadAll(&terminal.TypedInput{From: iotest.OneByteReader(strings.NewReader(in))})
 		if err != nil || string(got) != want {
 			t.Errorf("%q: %q, %v", in, got, err)
 		}

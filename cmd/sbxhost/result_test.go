@@ -140,7 +140,7 @@ func TestResultSchema(t *testing.T) {
 	if len(s.Defs["result"].Properties) < 25 {
 		t.Error("the schema has hardly any properties")
 	}
-	told := map[string]reflect.Type{"decided": reflect.TypeFor[execute.Decided](), "started": nil, "limit": reflect.TypeFor[host.LimitReport](), "denial": reflect.TypeFor[host.Denial](),
+	told := map[string]reflect.Type{"decided": reflect.TypeFor[execute.DecidedEvent](), "started": nil, "limit": reflect.TypeFor[host.LimitReport](), "denial": reflect.TypeFor[host.Denial](),
 		"network": reflect.TypeFor[audit.NetworkUse](), "ended": reflect.TypeFor[execute.Result]()}
 	for _, kind := range []string{"degraded", "progress", "discarded", "dropped"} {
 		told[kind] = reflect.TypeFor[execute.Message]()

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Trusted is a configuration that its user has read.
-type Trusted struct {
+// TrustedFile is a configuration that its user has read.
+type TrustedFile struct {
 	Path    string    `json:"path"`    // with its directory resolved
 	SHA256  string    `json:"sha256"`  // of the text
 	Content string    `json:"content"` // the text that the user read
 	At      time.Time `json:"at"`
 }
 
-func (t *Trusted) texts() []*string { return []*string{&t.Path, &t.Content} }
+func (t *TrustedFile) texts() []*string { return []*string{&t.Path, &t.Content} }
 
-func (t *Trusted) check() error {
+func (t *TrustedFile) check() error {
 	if t.SHA256 != sha256Of(t.Content) {
 		return errors.New("content and sha256 differ")
 	}
@@ -31,15 +31,15 @@ func sha256Of(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (s *Store) trusted() listFile[Trusted, *Trusted] {
-	return listFile[Trusted, *Trusted]{document{s.dir, TrustFileName}, "trusted"}
+func (s *Store) trusted() listFile[TrustedFile, *TrustedFile] {
+	return listFile[TrustedFile, *TrustedFile]{document{s.dir, TrustFileName}, "trusted"}
 }
 
 // Trusts reports whether exactly this text at a path is trusted. It also returns the record of that
 // path, nil if there is none: with another text, the file has changed.
-func (s *Store) Trusts(path string, content []byte) (bool, *Trusted, error) {
+func (s *Store) Trusts(path string, content []byte) (bool, *TrustedFile, error) {
 	list, err := s.TrustList()
-	i := slices.IndexFunc(list, func(t Trusted) bool { return t.Path == path })
+	i := slices.IndexFunc(list, func(t TrustedFile) bool { return t.Path == path })
 	if err != nil || i < 0 {
 		return false, nil, err
 	}
@@ -48,18 +48,18 @@ func (s *Store) Trusts(path string, content []byte) (bool, *Trusted, error) {
 
 // AddTrust records that a text at a path is trusted. It replaces an earlier record.
 func (s *Store) AddTrust(ctx context.Context, path string, content []byte) error {
-	return s.trusted().change(ctx, func(list []Trusted) ([]Trusted, error) {
-		list = slices.DeleteFunc(list, func(t Trusted) bool { return t.Path == path })
-		return append(list, Trusted{path, sha256Of(string(content)), string(content), time.Now().UTC().Truncate(time.Second)}), nil
+	return s.trusted().change(ctx, func(list []TrustedFile) ([]TrustedFile, error) {
+		list = slices.DeleteFunc(list, func(t TrustedFile) bool { return t.Path == path })
+		return append(list, TrustedFile{path, sha256Of(string(content)), string(content), time.Now().UTC().Truncate(time.Second)}), nil
 	})
 }
 
 // RevokeTrust removes a path's record, and reports whether there was one.
 func (s *Store) RevokeTrust(ctx context.Context, path string) (bool, error) {
 	found := false
-	err := s.trusted().change(ctx, func(list []Trusted) ([]Trusted, error) {
+	err := s.trusted().change(ctx, func(list []TrustedFile) ([]TrustedFile, error) {
 		n := len(list)
-		list = slices.DeleteFunc(list, func(t Trusted) bool { return t.Path == path })
+		list = slices.DeleteFunc(list, func(t TrustedFile) bool { return t.Path == path })
 		if found = len(list) < n; !found {
 			return nil, errUnchanged
 		}
@@ -69,4 +69,4 @@ func (s *Store) RevokeTrust(ctx context.Context, path string) (bool, error) {
 }
 
 // TrustList returns all records, in the order of their creation.
-func (s *Store) TrustList() ([]Trusted, error) { return s.trusted().list() }
+func (s *Store) TrustList() ([]TrustedFile, error) { return s.trusted().list() }

@@ -24,13 +24,13 @@ const MaxFiles = 250
 // ErrMalformed is wrapped by the errors about messages that no honest side sends.
 var ErrMalformed = errors.New("malformed message")
 
-type malformed struct{ what string }
+type malformedError struct{ what string }
 
-func (e *malformed) Error() string { return ErrMalformed.Error() + ": " + e.what }
-func (e *malformed) Unwrap() error { return ErrMalformed }
+func (e *malformedError) Error() string { return ErrMalformed.Error() + ": " + e.what }
+func (e *malformedError) Unwrap() error { return ErrMalformed }
 
 // Malformed returns an error that says what is wrong with a message.
-func Malformed(what string) error { return &malformed{what} }
+func Malformed(what string) error { return &malformedError{what} }
 
 // A Message gives a [Codec] its fields, in order.
 type Message interface{ Fields(*Codec) }

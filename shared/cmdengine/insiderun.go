@@ -128,7 +128,7 @@ func (r *insideRun) disown(started <-chan struct{}) {
 func (r *insideRun) giveUp() {
 	if r.sandbox.engine.config.initEnds() {
 		r.conn.Close()
-		if f, ok := r.process.(forked); ok {
+		if f, ok := r.process.(forkedProcess); ok {
 			f.Signal(syscall.SIGCONT) // a stopped init would not notice
 		}
 		return

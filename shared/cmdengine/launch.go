@@ -124,12 +124,12 @@ type Connected interface {
 	Control() *os.File
 }
 
-// forked is a launcher that is the engine's own child.
-type forked struct{ *os.Process }
+// forkedProcess is a launcher that is the engine's own child.
+type forkedProcess struct{ *os.Process }
 
-func (f forked) Pid() int { return f.Process.Pid }
+func (f forkedProcess) Pid() int { return f.Process.Pid }
 
-func (f forked) Wait() (syscall.WaitStatus, error) {
+func (f forkedProcess) Wait() (syscall.WaitStatus, error) {
 	proc.Await(f.Process.Pid)
 	state, err := f.Process.Wait()
 	if err != nil {
@@ -237,6 +237,6 @@ func (s *sandbox) fork(base *syscall.SysProcAttr, group *cgroup.Group) Spawner {
 		if err != nil {
 			return nil, launchError(path, s.credential, err)
 		}
-		return forked{process}, nil
+		return forkedProcess{process}, nil
 	}
 }

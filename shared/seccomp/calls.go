@@ -15,14 +15,14 @@ const absent = ^uint32(0)
 // of amd64 accept x32's calls without its mark.
 const newest = 471
 
-// A numbered call has a number for each architecture.
-type numbered struct {
+// A numberedCall has a number for each architecture.
+type numberedCall struct {
 	name         string
 	amd64, arm64 uint32
 }
 
 // calls are, by name, the calls that rules name or at which a traced command is stopped.
-var calls = [...]numbered{
+var calls = [...]numberedCall{
 	{"access", 21, absent},
 	{"add_key", 248, 217},
 	{"bind", 49, 200},
@@ -132,7 +132,7 @@ var arches = [...]arch{
 
 // numberOf is the call's number, or absent.
 func (a arch) numberOf(name string) (uint32, error) {
-	i, ok := slices.BinarySearchFunc(calls[:], name, func(c numbered, name string) int { return strings.Compare(c.name, name) })
+	i, ok := slices.BinarySearchFunc(calls[:], name, func(c numberedCall, name string) int { return strings.Compare(c.name, name) })
 	switch {
 	case !ok:
 		return 0, fmt.Errorf("call %q has no number", name)

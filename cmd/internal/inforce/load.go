@@ -28,7 +28,7 @@ type Caller struct {
 	Inject   map[string]shared.Engine // engines that take precedence over all others
 	// Trust asks the user to trust a configuration in the workspace. Load refuses the configuration
 	// unless the answer is true; an error replaces the refusal. Nil refuses.
-	Trust func(context.Context, *Untrusted) (bool, error)
+	Trust func(context.Context, *UntrustedFile) (bool, error)
 }
 
 // WorkingDir returns the current directory of this process, or "" if it was removed. It also
@@ -44,8 +44,8 @@ func WorkingDir() string {
 	return dir
 }
 
-// Untrusted is a configuration whose text its user has not trusted.
-type Untrusted struct {
+// UntrustedFile is a configuration whose text its user has not trusted.
+type UntrustedFile struct {
 	Path     string
 	Text     []byte
 	Changed  bool   // since the user trusted it
@@ -59,14 +59,14 @@ type Config struct {
 	Options host.Options
 }
 
-// Hinted is an error with a line that says what to do.
-type Hinted struct {
+// HintedError is an error with a line that says what to do.
+type HintedError struct {
 	Err  error
 	Hint string
 }
 
-func (e *Hinted) Error() string { return e.Err.Error() }
-func (e *Hinted) Unwrap() error { return e.Err }
+func (e *HintedError) Error() string { return e.Err.Error() }
+func (e *HintedError) Unwrap() error { return e.Err }
 
 // InvalidError says that a file has errors.
 type InvalidError struct {
@@ -168,7 +168,7 @@ func (c *Caller) Read(explicit string) (*config.File, config.Origin, config.Diag
 		// A command can redirect the path to any file of its user, and its lines would be shown as
 		// errors.
 		if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSymlink && !c.Trusts(path) {
-			return nil, 0, nil, &Hinted{fmt.Errorf("%s was found in the workspace, is a symlink, and you have not trusted it", hostpath.Shown(path)),
+			return nil, 0, nil, &HintedError{fmt.Errorf("%s was found in the workspace, is a symlink, and you have not trusted it", hostpath.Shown(path)),
 				fmt.Sprintf("look where it leads, then name it: -config %s", hostpath.ShellQuoted(path))}
 		}
 	}
@@ -212,8 +212,8 @@ func (c *Caller) checkPassedBy(dir string) error {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(list, func(t approvals.Trusted) bool { return t.Path == trusted }) {
-			return &Hinted{fmt.Errorf("%s, which you trust, does not apply in the separate git repository %s; nothing was run", hostpath.Shown(trusted), hostpath.Shown(top)),
+		if slices.ContainsFunc(list, func(t approvals.TrustedFile) bool { return t.Path == trusted }) {
+			return &HintedError{fmt.Errorf("%s, which you trust, does not apply in the separate git repository %s; nothing was run", hostpath.Shown(trusted), hostpath.Shown(top)),
 				fmt.Sprintf("if the repository is not yours, a command made %s: remove it; else write a config.hcl there, or use -config %s", hostpath.ShellQuoted(filepath.Join(top, ".git")), hostpath.ShellQuoted(trusted))}
 		}
 	}

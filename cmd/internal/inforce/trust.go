@@ -35,7 +35,7 @@ func checkUserFile(path string) error {
 		err = hostpath.CheckFile(path, info)
 	}
 	if err != nil {
-		return &Hinted{fmt.Errorf("somebody else could have written the file in your configuration directory; nothing was run: %w", err),
+		return &HintedError{fmt.Errorf("somebody else could have written the file in your configuration directory; nothing was run: %w", err),
 			"or name it as your own: -config " + hostpath.ShellQuoted(path)}
 	}
 	return nil
@@ -45,7 +45,7 @@ func checkUserFile(path string) error {
 func (c *Caller) Store() (*approvals.Store, error) {
 	dir := approvals.Dir(c.Getenv)
 	if dir == "" {
-		return nil, &Hinted{errors.New("sbxhost cannot store trust and approvals, because neither HOME nor XDG_STATE_HOME is set"), "set one of them to an absolute path"}
+		return nil, &HintedError{errors.New("sbxhost cannot store trust and approvals, because neither HOME nor XDG_STATE_HOME is set"), "set one of them to an absolute path"}
 	}
 	dir, err := hostpath.Resolve("/", dir, c.WritableDirs(host.Options{}, dir))
 	if err != nil {
@@ -80,18 +80,18 @@ func (c *Caller) trustedText(ctx context.Context, path string) ([]byte, error) {
 	named := fmt.Sprintf("or use it without trust: -config %s", hostpath.ShellQuoted(path))
 	store, err := c.Store()
 	if err != nil {
-		return nil, &Hinted{fmt.Errorf("%s was found in the workspace, and %w", hostpath.Shown(path), err), strings.TrimPrefix(named, "or ")}
+		return nil, &HintedError{fmt.Errorf("%s was found in the workspace, and %w", hostpath.Shown(path), err), strings.TrimPrefix(named, "or ")}
 	}
 	trusted, before, err := store.Trusts(path, text)
 	if err != nil {
-		return nil, &Hinted{fmt.Errorf("%s was found in the workspace, and whether it is trusted is not known: %w", hostpath.Shown(path), err), named}
+		return nil, &HintedError{fmt.Errorf("%s was found in the workspace, and whether it is trusted is not known: %w", hostpath.Shown(path), err), named}
 	}
 	if trusted {
 		return text, nil
 	}
-	refusal := &Hinted{fmt.Errorf("%s was found in the workspace, and you have not trusted it; nothing was run", hostpath.Shown(path)),
+	refusal := &HintedError{fmt.Errorf("%s was found in the workspace, and you have not trusted it; nothing was run", hostpath.Shown(path)),
 		fmt.Sprintf("read it, then: sbxhost trust %s; %s", hostpath.ShellQuoted(path), named)}
-	asked := &Untrusted{Path: path, Text: text}
+	asked := &UntrustedFile{Path: path, Text: text}
 	if before != nil {
 		refusal.Err = fmt.Errorf("%s was found in the workspace, and has changed since you trusted it (%s); nothing was run", hostpath.Shown(path), Age(time.Since(before.At)))
 		asked.Changed, asked.Previous = true, before.Content
@@ -113,7 +113,7 @@ func (c *Caller) trustedText(ctx context.Context, path string) ([]byte, error) {
 
 // NotRemembered is the error for trust that cannot be stored: a read-only home, a full disk.
 func NotRemembered(path string, err error) error {
-	return &Hinted{fmt.Errorf("that you trust %s cannot be remembered: %w", hostpath.Shown(path), err),
+	return &HintedError{fmt.Errorf("that you trust %s cannot be remembered: %w", hostpath.Shown(path), err),
 		fmt.Sprintf("set XDG_STATE_HOME to a directory of your own that can be written, or use the file without trust: -config %s", hostpath.ShellQuoted(path))}
 }
 

@@ -251,7 +251,7 @@ func TestInitRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	for name, bytes := range map[string][]byte{
 		"garbage":       []byte("GET / HTTP/1.0\r\n\r\n"),
-		"status":        frame.Encode(kindEnded, &ended{}),
+		"status":        frame.Encode(kindEnded, &endedMessage{}),
 		"other version": {0, 0, 0, 2, 'C', wireVersion + 1, 0},
 	} {
 		s := direct.launch(t, nil, false)

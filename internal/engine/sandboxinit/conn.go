@@ -44,10 +44,10 @@ type Conn struct {
 
 	started  chan struct{} // closed when startErr and is are final
 	startErr error
-	is       started
+	is       startedMessage
 
 	ended  chan struct{} // closed when end and endErr are final
-	end    ended
+	end    endedMessage
 	endErr error
 }
 
@@ -297,7 +297,7 @@ func (c *Conn) converse() error {
 }
 
 func (c *Conn) awaitEnd() error {
-	var end ended
+	var end endedMessage
 	if err := frame.Expect(c.f, kindEnded, maxReport+traced.MaxReport, &end); err != nil {
 		return lost(err)
 	}

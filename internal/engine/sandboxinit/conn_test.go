@@ -39,9 +39,9 @@ func fakeInit(t *testing.T, serve func(init *os.File)) *Conn {
 func readCommand(init *os.File) { frame.Read(init, maxCommand) }
 
 func TestConnReports(t *testing.T) {
-	started := frame.Encode(kindStarted, &started{})
-	status := frame.Encode(kindEnded, &ended{status: Status{Code: 7}})
-	usedUp := frame.Encode(kindEnded, &ended{status: Status{Code: 7, CPU: 5, Memory: 6}})
+	started := frame.Encode(kindStarted, &startedMessage{})
+	status := frame.Encode(kindEnded, &endedMessage{status: Status{Code: 7}})
+	usedUp := frame.Encode(kindEnded, &endedMessage{status: Status{Code: 7, CPU: 5, Memory: 6}})
 	refused := encodeRefused(&ExecError{OpLookup, "x", syscall.ENOENT})
 	bad := func(k byte, payload ...byte) []byte {
 		return append([]byte{0, 0, 0, byte(len(payload)), k}, payload...)
@@ -97,7 +97,7 @@ func TestConnHearsWhatWasSaidBefore(t *testing.T) {
 		said := make(chan struct{})
 		c := fakeInit(t, func(init *os.File) {
 			readCommand(init)
-			init.Write(slices.Concat(frame.Encode(kindStarted, &started{}), frame.Encode(kindEnded, &ended{status: Status{Code: 7}})))
+			init.Write(slices.Concat(frame.Encode(kindStarted, &startedMessage{}), frame.Encode(kindEnded, &endedMessage{status: Status{Code: 7}})))
 			close(said)
 		})
 		go func() {
@@ -169,14 +169,14 @@ func TestConnConcurrentUse(t *testing.T) {
 	var got int
 	c := fakeInit(t, func(init *os.File) {
 		readCommand(init)
-		init.Write(frame.Encode(kindStarted, &started{scoped: true}))
+		init.Write(frame.Encode(kindStarted, &startedMessage{scoped: true}))
 		for {
 			k, payload, err := frame.Read(init, maxRequest)
 			if err != nil {
 				return
 			}
 			if k == kindKill {
-				init.Write(frame.Encode(kindEnded, &ended{status: Status{Signal: 9}}))
+				init.Write(frame.Encode(kindEnded, &endedMessage{status: Status{Signal: 9}}))
 				return
 			}
 			var m signalRequest

@@ -14,7 +14,7 @@ import (
 
 // child is the started command.
 type child struct {
-	started
+	startedMessage
 	// forkedCommand is a traced command, which waits for its tracer.
 	forkedCommand *forkedCommand
 }
@@ -66,7 +66,7 @@ func start(cmd *Command, control int, from *confinedThread) (child, *ExecError) 
 		u.close()
 		return child{}, refused
 	}
-	c := child{started{from.scoped, from.rooted, u.pid}, u}
+	c := child{startedMessage{from.scoped, from.rooted, u.pid}, u}
 	if from.confinement.Locked {
 		// With the capabilities for its namespaces the command could take the mounts apart: it has
 		// this process's user number.

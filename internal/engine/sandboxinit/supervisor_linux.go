@@ -74,7 +74,7 @@ func (s *supervisor) run() int {
 		return proc.Failed
 	}
 	s.group.Store(int32(child.pid))
-	s.control.send(frame.Encode(kindStarted, &child.started))
+	s.control.send(frame.Encode(kindStarted, &child.startedMessage))
 	// The engine's readers see the end of the command's output when the command closes it, not when
 	// the init ends.
 	closeInherited(int(s.control))
@@ -114,7 +114,7 @@ func (s *supervisor) reside() int {
 	}
 	signal.Ignore(syscall.SIGCHLD) // the kernel reaps
 	closeInherited(int(s.control))
-	s.control.send(frame.Encode(kindStarted, &started{}))
+	s.control.send(frame.Encode(kindStarted, &startedMessage{}))
 	s.serveRequests() // ends this process, and with it all others
 	return proc.Failed
 }
@@ -194,7 +194,7 @@ func (s *supervisor) report(status Status) {
 	}
 	s.reported = true
 	status.NewFiles = s.freshDir.countNew()
-	end := ended{status: status}
+	end := endedMessage{status: status}
 	if s.tracer != nil {
 		end.failed.Calls = s.tracer.conn.Traced()
 	}

@@ -56,7 +56,7 @@ func (s *supervisor) beginTraced(cmd *Command) (child, *ExecError) {
 		return child{}, &ExecError{OpTrace, "", syscall.ECHILD} // it has died
 	}
 	s.tracer = &tracerProcess{pid, conn}
-	return child{started: conn.is}, nil
+	return child{startedMessage: conn.is}, nil
 }
 
 // status is the command's, after the tracer's end. If the tracer reported none, the kernel has
@@ -95,7 +95,7 @@ func runTracer(control int) int {
 	begun := func() {
 		running = true
 		c.scoped = c.scoped && scope
-		engine.send(frame.Encode(kindStarted, &c.started))
+		engine.send(frame.Encode(kindStarted, &c.startedMessage))
 		closeInherited(control)
 	}
 	ws, err := t.Follow(c.pid, begun)
@@ -110,7 +110,7 @@ func runTracer(control int) int {
 		}
 		begun() // it has died of its limits
 	}
-	engine.send(frame.Encode(kindEnded, &ended{status: status, failed: traced.Report{Calls: t.Calls()}}))
+	engine.send(frame.Encode(kindEnded, &endedMessage{status: status, failed: traced.Report{Calls: t.Calls()}}))
 	return 0
 }
 

@@ -121,13 +121,13 @@ type empty struct{}
 
 func (empty) Fields(*frame.Codec) {}
 
-// started reports that the command runs, whether it is scoped and rooted, and its number inside.
-type started struct {
+// startedMessage reports that the command runs, whether it is scoped and rooted, and its number inside.
+type startedMessage struct {
 	scoped, rooted bool
 	pid            int
 }
 
-func (s *started) Fields(c *frame.Codec) {
+func (s *startedMessage) Fields(c *frame.Codec) {
 	c.Flag(&s.scoped)
 	c.Flag(&s.rooted)
 	frame.Int(c, &s.pid)
@@ -152,13 +152,13 @@ func encodeRefused(x *ExecError) []byte {
 	return frame.Encode(kindRefused, &short)
 }
 
-// ended reports how the command ended, and what it failed at if it was traced.
-type ended struct {
+// endedMessage reports how the command ended, and what it failed at if it was traced.
+type endedMessage struct {
 	status Status
 	failed traced.Report
 }
 
-func (e *ended) Fields(c *frame.Codec) {
+func (e *endedMessage) Fields(c *frame.Codec) {
 	e.status.Fields(c)
 	e.failed.Fields(c)
 }

@@ -93,7 +93,7 @@ func TestCommandRefused(t *testing.T) {
 }
 
 func TestReportsRoundTrip(t *testing.T) {
-	reports := []frame.Message{&ExecError{OpExec, "/\xff\n", syscall.EACCES}, &started{}, &started{scoped: true}, &ended{status: Status{CPU: 1 << 40, Memory: 2}, failed: traced.Report{Calls: []traced.Call{{Target: "/x", Errno: syscall.ENOENT}}}}}
+	reports := []frame.Message{&ExecError{OpExec, "/\xff\n", syscall.EACCES}, &startedMessage{}, &startedMessage{scoped: true}, &endedMessage{status: Status{CPU: 1 << 40, Memory: 2}, failed: traced.Report{Calls: []traced.Call{{Target: "/x", Errno: syscall.ENOENT}}}}}
 	for code := range 256 {
 		reports = append(reports, &Status{Code: code, NewFiles: uint64(code) << 33, Ended: uint64(code) << 32})
 	}
@@ -128,13 +128,13 @@ func TestReportsRefused(t *testing.T) {
 	if err := frame.Decode(make([]byte, 36), &Status{}); err != nil {
 		t.Errorf("a status of that length: %v", err)
 	}
-	refuses(&ended{}, nil, make([]byte, 39), make([]byte, 41))
+	refuses(&endedMessage{}, nil, make([]byte, 39), make([]byte, 41))
 	refuses(&signalRequest{}, nil, []byte{0}, []byte{65}, []byte{255}, []byte{1, 1})
-	refuses(&started{}, nil, []byte{2}, []byte{0, 0})
+	refuses(&startedMessage{}, nil, []byte{2}, []byte{0, 0})
 	for _, x := range []*ExecError{{ops, "", 1}, {OpExec, "", 0}, {OpExec, "", 4096}} {
 		refuses(&ExecError{}, frame.Payload(x))
 	}
-	if err := frame.Expect(bytes.NewReader(frame.Encode(kindStarted, &started{})), kindEnded, maxReport, &ended{}); !errors.Is(err, ErrProtocol) {
+	if err := frame.Expect(bytes.NewReader(frame.Encode(kindStarted, &startedMessage{})), kindEnded, maxReport, &endedMessage{}); !errors.Is(err, ErrProtocol) {
 		t.Errorf("out of turn: %v", err)
 	}
 	// A count must not ask for memory that the payload does not pay for.
@@ -167,9 +167,9 @@ func FuzzDecodeCommand(f *testing.F) {
 }
 
 func FuzzReports(f *testing.F) {
-	f.Add(frame.Encode(kindEnded, &ended{status: Status{Code: 7}}))
-	f.Add(frame.Encode(kindEnded, &ended{status: Status{Code: -1, Signal: 11, CoreDumped: true}}))
-	f.Add(frame.Encode(kindStarted, &started{scoped: true}))
+	f.Add(frame.Encode(kindEnded, &endedMessage{status: Status{Code: 7}}))
+	f.Add(frame.Encode(kindEnded, &endedMessage{status: Status{Code: -1, Signal: 11, CoreDumped: true}}))
+	f.Add(frame.Encode(kindStarted, &startedMessage{scoped: true}))
 	f.Add(frame.Encode(kindSignal, &signalRequest{15}))
 	f.Add(encodeRefused(&ExecError{OpLookup, "x", syscall.ENOENT}))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 'E'})
@@ -178,7 +178,7 @@ func FuzzReports(f *testing.F) {
 		if err != nil {
 			return
 		}
-		m := map[byte]frame.Message{kindEnded: &ended{}, kindStarted: &started{}, kindSignal: &signalRequest{}, kindRefused: &ExecError{}}[k]
+		m := map[byte]frame.Message{kindEnded: &endedMessage{}, kindStarted: &startedMessage{}, kindSignal: &signalRequest{}, kindRefused: &ExecError{}}[k]
 		if m == nil || frame.Decode(payload, m) != nil {
 			return
 		}

@@ -15,29 +15,29 @@ import (
 )
 
 // Hint adds a line to an error that says what to do.
-func Hint(err error, hint string) error { return &inforce.Hinted{Err: err, Hint: hint} }
+func Hint(err error, hint string) error { return &inforce.HintedError{Err: err, Hint: hint} }
 
 func HintOf(err error) string {
-	if e, ok := errors.AsType[*inforce.Hinted](err); ok {
+	if e, ok := errors.AsType[*inforce.HintedError](err); ok {
 		return e.Hint
 	}
 	return ""
 }
 
-// exited ends a command whose message was already printed.
-type exited struct {
+// exitStatus ends a command whose message was already printed.
+type exitStatus struct {
 	status  int
 	message string // the printed message
 }
 
-func (e *exited) Error() string { return e.message }
+func (e *exitStatus) Error() string { return e.message }
 
 // Exit ends a command with a status and without a message.
 func Exit(status int) error {
 	if status == 0 {
 		return nil
 	}
-	return &exited{status, fmt.Sprintf("exit status %d", status)}
+	return &exitStatus{status, fmt.Sprintf("exit status %d", status)}
 }
 
 // Fail prints an error to standard error and returns the exit status.
@@ -45,7 +45,7 @@ func (a *App) Fail(err error) int {
 	if err == nil {
 		return 0
 	}
-	if e, ok := errors.AsType[*exited](err); ok {
+	if e, ok := errors.AsType[*exitStatus](err); ok {
 		return e.status
 	}
 	message, hint := err.Error(), ""
@@ -114,7 +114,7 @@ func (a *App) Color(w io.Writer) bool {
 // PrintLast prints the last message of a command.
 func (a *App) PrintLast(message string, status int) error {
 	a.Say(message)
-	return &exited{status, message}
+	return &exitStatus{status, message}
 }
 
 func OnlyErrors(diags config.Diagnostics) config.Diagnostics {

@@ -16,8 +16,8 @@ import (
 )
 
 type doctorReport struct {
-	Findings []finding        `json:"findings"`
-	Engines  []engines.Probed `json:"engines"`
+	Findings []finding             `json:"findings"`
+	Engines  []engines.ProbeResult `json:"engines"`
 	// Unacknowledged are files that commands have made, that act outside of sandboxes, and that
 	// nobody has acknowledged.
 	Unacknowledged []approvals.Finding `json:"made"`
@@ -48,9 +48,9 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 			e := engines.Probe(ctx, h, name)
 			info, err := h.EngineInfo(ctx, name)
 			if err != nil {
-				e = engines.Unanswered(name, err)
+				e = engines.NoAnswer(name, err)
 			}
-			e.Listed = engines.List(s, h, name, info)
+			e.ListEntry = engines.List(s, h, name, info)
 			report.Engines = append(report.Engines, e)
 			if e.Ready && !info.Features.Has("unconfined") {
 				status = 0

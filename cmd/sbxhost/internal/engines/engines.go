@@ -41,8 +41,8 @@ func Names(h *host.Host) []string {
 	return append(slices.DeleteFunc(auto, func(n string) bool { return !slices.Contains(names, n) }), rest...)
 }
 
-// Listed is one engine in a list.
-type Listed struct {
+// ListEntry is one engine in a list.
+type ListEntry struct {
 	BuiltIn bool   `json:"built_in"`
 	Auto    int    `json:"auto"`    // its place in the order of "auto"; 0 means never chosen
 	Source  string `json:"source"`  // path of its executable; empty if it is built in
@@ -51,15 +51,15 @@ type Listed struct {
 }
 
 // List describes an engine by its own info.
-func List(s *setup.Setup, h *host.Host, name string, info shared.Info) *Listed {
-	e := &Listed{Auto: 1 + slices.Index(h.AutoEngines(), name), Source: cmp.Or(s.Options.Engines[name].Source, h.SeparateEngines()[name]),
+func List(s *setup.Setup, h *host.Host, name string, info shared.Info) *ListEntry {
+	e := &ListEntry{Auto: 1 + slices.Index(h.AutoEngines(), name), Source: cmp.Or(s.Options.Engines[name].Source, h.SeparateEngines()[name]),
 		Version: info.Version, Doc: info.Doc}
 	e.BuiltIn = e.Source == ""
 	return e
 }
 
 // Table formats listed engines.
-func Table(list []Probed) string {
+func Table(list []ProbeResult) string {
 	rows := [][]string{{"NAME", "AUTO", "VERSION", "FROM", "WHAT IT DOES"}}
 	for _, e := range list {
 		from, place := cli.Quote(e.Source), "-"
@@ -76,9 +76,9 @@ func Table(list []Probed) string {
 
 const StatusNotReady = 1
 
-type Probed struct {
+type ProbeResult struct {
 	Name string `json:"name"`
-	*Listed
+	*ListEntry
 	shared.Probe
 	Error string `json:"error"` // why sbxhost has no answer
 }
@@ -89,7 +89,7 @@ func ProbeNamed(ctx context.Context, a *cli.App, h *host.Host, asked []string, a
 	if err != nil {
 		return err
 	}
-	list := []Probed{}
+	list := []ProbeResult{}
 	var b strings.Builder
 	status := 0
 	for _, name := range names {
@@ -116,7 +116,7 @@ type Prober interface {
 	EngineProbe(ctx context.Context, name string) (shared.Probe, error)
 }
 
-func Probe(ctx context.Context, h Prober, name string) Probed {
+func Probe(ctx context.Context, h Prober, name string) ProbeResult {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	probe, err := h.EngineProbe(ctx, name)
@@ -124,7 +124,7 @@ func Probe(ctx context.Context, h Prober, name string) Probed {
 		err = fmt.Errorf("its Probe has not returned in %v", probeLimit)
 	}
 	if err != nil {
-		return Unanswered(name, err)
+		return NoAnswer(name, err)
 	}
 	if probe.Degraded == nil {
 		probe.Degraded = []string{}
@@ -132,15 +132,15 @@ func Probe(ctx context.Context, h Prober, name string) Probed {
 	if probe.Facts == nil {
 		probe.Facts = map[string]string{}
 	}
-	return Probed{Name: name, Probe: probe}
+	return ProbeResult{Name: name, Probe: probe}
 }
 
-// Unanswered describes an engine that could not be asked.
-func Unanswered(name string, err error) Probed {
-	return Probed{Name: name, Probe: shared.Probe{Degraded: []string{}, Facts: map[string]string{}}, Error: err.Error()}
+// NoAnswer describes an engine that could not be asked.
+func NoAnswer(name string, err error) ProbeResult {
+	return ProbeResult{Name: name, Probe: shared.Probe{Degraded: []string{}, Facts: map[string]string{}}, Error: err.Error()}
 }
 
-func (e *Probed) Text(b *strings.Builder) {
+func (e *ProbeResult) Text(b *strings.Builder) {
 	switch {
 	case e.Error != "":
 		fmt.Fprintf(b, "%s: no answer: %s\n", e.Name, cli.Printable(e.Error))

@@ -103,8 +103,8 @@ func (l *eventLog) event(e shared.Event) {
 	}
 }
 
-// Decided writes its event before the command runs.
-type Decided struct {
+// DecidedEvent writes its event before the command runs.
+type DecidedEvent struct {
 	Sandbox       string              `json:"sandbox"`
 	Engine        string              `json:"engine"`
 	EngineProgram *host.EngineProgram `json:"engine_program"`
@@ -116,7 +116,7 @@ type Decided struct {
 }
 
 func (l *eventLog) decided(r host.Report) {
-	l.write("decided", time.Now(), Decided{r.Sandbox, r.Engine, r.EngineProgram, r.Decision, r.Rule, r.Reason, r.Session.Name, r.Review})
+	l.write("decided", time.Now(), DecidedEvent{r.Sandbox, r.Engine, r.EngineProgram, r.Decision, r.Rule, r.Reason, r.Session.Name, r.Review})
 }
 
 // close returns the error that stopped the writing. If the reader went away, that is no error.

@@ -24,7 +24,7 @@ func preparing(t *testing.T, limit time.Duration, take func(context.Context) (*U
 	}
 	engine := struct{ shared.Engine }{} // which nobody asks for anything
 	e := &Execution{App: &cli.App{Stderr: os.Stderr, Caller: inforce.Caller{Dir: dir, Environ: []string{"HOME=" + dir}, Inject: map[string]shared.Engine{"native": engine}}}, args: []string{"true"}}
-	e.Remote = &Remote{Stderr: &Buffered{File: os.Stderr}, Take: func(ctx context.Context, _ *cli.App, _ *setup.Setup) (*UsedHost, error) { return take(ctx) }}
+	e.Remote = &Remote{Stderr: &Buffer{File: os.Stderr}, Take: func(ctx context.Context, _ *cli.App, _ *setup.Setup) (*UsedHost, error) { return take(ctx) }}
 	e.flags.Config = config
 	if limit > 0 {
 		e.flags.Timeout = &limit

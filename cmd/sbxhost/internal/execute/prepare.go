@@ -122,7 +122,7 @@ func (e *Execution) connect(cmd *host.Cmd, hungUp func()) {
 	if e.flags.Tty || cli.IsTerminal(e.Stderr) {
 		cmd.Stderr = nil
 	}
-	cmd.Stdin = &terminal.Typed{From: e.Stdin}
+	cmd.Stdin = &terminal.TypedInput{From: e.Stdin}
 	if e.terminal != nil {
 		cmd.Stdin = &terminal.EOFReader{From: e.terminal, Ended: hungUp}
 	} else if e.Remote != nil && e.Remote.Typed { // at a ^D, a shell would print "exit" after its client is gone

@@ -32,7 +32,7 @@ type Remote struct {
 	// a kept session, which ends the wait for it.
 	MakeWay    func() (kept string)
 	Send       func(kind byte, m frame.Message, fds ...int) error // the end of Life says that the client is gone
-	Stderr     *Buffered
+	Stderr     *Buffer
 	Signals    chan os.Signal
 	Life       context.Context // ends with the client
 	Usage      *wire.Usage     // what it may use; nil in a kept session
@@ -142,9 +142,9 @@ type UsedHost struct {
 	Done func()
 }
 
-// Buffered keeps messages until a command runs: if the client must do the work itself, it prints
+// Buffer keeps messages until a command runs: if the client must do the work itself, it prints
 // them itself.
-type Buffered struct {
+type Buffer struct {
 	*os.File
 	mu      sync.Mutex
 	text    []byte
@@ -153,7 +153,7 @@ type Buffered struct {
 	over    bool
 }
 
-func (h *Buffered) Write(p []byte) (int, error) {
+func (h *Buffer) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	text := p
@@ -174,21 +174,21 @@ func (h *Buffered) Write(p []byte) (int, error) {
 
 // End discards all further messages: the client is gone, and the process that started it did not
 // ask for them.
-func (h *Buffered) End() {
+func (h *Buffer) End() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = true
 }
 
 // Text returns the last buffered line.
-func (h *Buffered) Text() string {
+func (h *Buffer) Text() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	lines := strings.Split(strings.TrimSpace(string(h.text)), "\n")
 	return strings.TrimPrefix(lines[len(lines)-1], "sbxhost: ")
 }
 
-func (h *Buffered) start() {
+func (h *Buffer) start() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.started = true

@@ -16,8 +16,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Explained is an explanation, as -json prints it. It contains no value of a variable.
-type Explained struct {
+// Report is an explanation, as -json prints it. It contains no value of a variable.
+type Report struct {
 	Version int    `json:"version"` // 2
 	Config  string `json:"config"`  // empty for the built-in one
 	Origin  string `json:"config_origin"`
@@ -62,7 +62,7 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 			}
 			return a.Result(*asJSON, out, out.text())
 		}
-		s, out, err := explained(a, flags, fs.Args())
+		s, out, err := makeReport(a, flags, fs.Args())
 		if err != nil {
 			return setup.WithRemedy(a, s, flags, err)
 		}
@@ -70,7 +70,7 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 	}
 }
 
-func explained(a *cli.App, flags *setup.Flags, given []string) (*setup.Setup, *Explained, error) {
+func makeReport(a *cli.App, flags *setup.Flags, given []string) (*setup.Setup, *Report, error) {
 	ctx, args := context.Background(), given
 	if len(args) == 0 && !flags.Scripted {
 		args = []string{"true"} // a plan needs a command; this one prints nothing
@@ -84,7 +84,7 @@ func explained(a *cli.App, flags *setup.Flags, given []string) (*setup.Setup, *E
 	if err != nil {
 		return s, nil, err
 	}
-	out := newExplained(e)
+	out := newReport(e)
 	out.Config, out.Origin = s.File.Path(), s.Origin.String()
 	engine := s.Options.Sandboxes[s.Sandbox].Engine
 	schema, _ := a.KnownOptions(s.Options, s.Sandbox)
@@ -111,8 +111,8 @@ func explained(a *cli.App, flags *setup.Flags, given []string) (*setup.Setup, *E
 	return s, out, err
 }
 
-func newExplained(e *host.Explanation) *Explained {
-	out := &Explained{
+func newReport(e *host.Explanation) *Report {
+	out := &Report{
 		Version: 2, Explanation: e, Network: e.Spec.Network.Mode.String(), Names: append([]string{}, e.Spec.Network.Names...),
 		HostPorts: append([]uint16{}, e.Spec.Network.HostPorts...), Publish: append([]string{}, e.Spec.Network.Publish...),
 		Filesystem: e.Spec.Filesystem.String(),

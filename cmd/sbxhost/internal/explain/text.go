@@ -14,7 +14,7 @@ import (
 
 // text formats an explanation for people: important notes, values that differ from the default, and
 // an outline of the files, or each file, each value and what the engine does.
-func (e *Explained) text(all bool) string {
+func (e *Report) text(all bool) string {
 	var b strings.Builder
 	notes := slices.Clone(e.Notes)
 	for _, path := range e.Sensitive {
@@ -61,7 +61,7 @@ func (e *Explained) text(all bool) string {
 }
 
 // filesInShort returns one row for all entries with the same access and origin.
-func (e *Explained) filesInShort() (rows [][]string) {
+func (e *Report) filesInShort() (rows [][]string) {
 	row := map[[2]string]int{} // by access and origin
 	count := map[int]int{}
 	for _, entry := range e.Table {
@@ -86,7 +86,7 @@ func (e *Explained) filesInShort() (rows [][]string) {
 }
 
 // environment returns one row for each origin of variables.
-func (e *Explained) environment() (rows [][]string) {
+func (e *Report) environment() (rows [][]string) {
 	names := map[string][]string{}
 	for _, v := range e.Env {
 		names[v.Origin] = append(names[v.Origin], cli.Quote(v.Name))
@@ -106,7 +106,7 @@ func placeOf(e *shared.Entry) string {
 }
 
 // summary describes the command as a whole.
-func (e *Explained) summary() [][]string {
+func (e *Report) summary() [][]string {
 	config := "built in"
 	if e.Config != "" {
 		config = cli.Quote(e.Config) + " (" + e.Origin + ")"
@@ -143,7 +143,7 @@ func (e *Explained) summary() [][]string {
 const maxInLine = 3
 
 // network says what the command can reach.
-func (e *Explained) network() string {
+func (e *Report) network() string {
 	text := e.Network
 	if text == shared.NetworkNames.String() {
 		text = "only " + cmp.Or(strings.Join(e.Names, ", "), "what no rule lists: nothing")
@@ -172,7 +172,7 @@ func missingEffect(e *shared.Entry, hostPath string) string {
 }
 
 // decision says whether the command would run, and how.
-func (e *Explained) decision() string {
+func (e *Report) decision() string {
 	text := e.Decision
 	if e.Asks {
 		text = "asks you first; unsandboxed if you approve"

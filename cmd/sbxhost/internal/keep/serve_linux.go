@@ -517,7 +517,7 @@ func (r *client) closeFiles() {
 
 // execution returns the client's Execution.
 func (r *client) execution(s *server, hello *serve.Hello) (*execute.Execution, *flag.FlagSet) {
-	r.Stderr = &execute.Buffered{File: r.streams[2]}
+	r.Stderr = &execute.Buffer{File: r.streams[2]}
 	a := &cli.App{Stdin: r.streams[0], Stdout: r.streams[1], Stderr: r.Stderr,
 		Caller: inforce.Caller{Dir: hello.Dir, Environ: append([]string{}, hello.Environ...), Builtins: s.Builtins, Inject: s.Inject}}
 	e := &execute.Execution{App: a, Remote: &r.Remote}

@@ -40,7 +40,7 @@ func TestKilledClientIsToldNothing(t *testing.T) {
 	defer read.Close()
 	life, gone := context.WithCancel(t.Context())
 	r := &client{Conn: frame.Over(raw), gone: gone}
-	r.Remote = execute.Remote{Signals: make(chan os.Signal, 1), Life: life, Stderr: &execute.Buffered{File: write}}
+	r.Remote = execute.Remote{Signals: make(chan os.Signal, 1), Life: life, Stderr: &execute.Buffer{File: write}}
 	fmt.Fprintln(r.Stderr, "before it begins")
 	go r.listen()
 	unix.Close(fds[1])

@@ -14,7 +14,7 @@ import (
 )
 
 // Trust asks whether to trust a configuration in the workspace.
-func Trust(ctx context.Context, a *cli.App, u *inforce.Untrusted) (bool, error) {
+func Trust(ctx context.Context, a *cli.App, u *inforce.UntrustedFile) (bool, error) {
 	question, whole := trustQuestion(u.Path, u.Previous, string(u.Text), u.Changed)
 	if !whole {
 		return false, nil

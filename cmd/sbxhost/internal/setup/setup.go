@@ -70,7 +70,7 @@ type Setup struct {
 // Load reads the configuration in force.
 func Load(ctx context.Context, a *cli.App, explicit string) (*Setup, error) {
 	c := a.Caller
-	c.Trust = func(ctx context.Context, u *inforce.Untrusted) (bool, error) { return prompt.Trust(ctx, a, u) }
+	c.Trust = func(ctx context.Context, u *inforce.UntrustedFile) (bool, error) { return prompt.Trust(ctx, a, u) }
 	found, err := c.Load(ctx, explicit)
 	if err == nil {
 		err = Complete(a, &found.Options)

@@ -174,15 +174,15 @@ func Size(streams ...any) host.TerminalSize {
 	return host.TerminalSize{}
 }
 
-// Typed ends input that is not a terminal as a person would: with ^D. Otherwise a command that
+// TypedInput ends input that is not a terminal as a person would: with ^D. Otherwise a command that
 // reads its terminal to the end would wait forever.
-type Typed struct {
+type TypedInput struct {
 	From   io.Reader
 	inLine bool // the last byte did not end a line
 	ended  bool
 }
 
-func (t *Typed) Read(p []byte) (int, error) {
+func (t *TypedInput) Read(p []byte) (int, error) {
 	if t.ended {
 		return 0, io.EOF
 	}
