@@ -23,7 +23,7 @@ const noEngine = "no engine isolates on " + runtime.GOOS
 
 type (
 	hostParts struct{}
-	run     struct{}
+	run       struct{}
 )
 
 func (h *Host) prepare() {}
