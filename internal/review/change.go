@@ -575,22 +575,32 @@ func (c *Comparison) inheritsGroup(one *Change) bool {
 	return err == nil && one.New.Kind == Directory && one.Old.Kind != Directory && in.Mode&0o2000 != 0 && in.Gid == one.New.Gid
 }
 
-// leadsOut refuses a symlink that leads out of its tree, as look describes that.
+var errLeadsOut = errors.New("leads out of the workspace")
+
+// leadsOut refuses a symlink that leads out of its tree, as look describes that, or would if a later
+// link stood on its way.
 func leadsOut(root string, one *Change, look func(string) (Node, error)) string {
 	end, _, err := paths.Follow(path.Join(root, path.Dir(one.Path)), path.Base(one.Path), func(p string, _ bool) (paths.Step, error) {
-		if !paths.Inside(root, p) {
-			return paths.Step{Missing: !paths.Inside(p, root)}, nil // a parent is a directory
+		switch {
+		case paths.Inside(root, p):
+			n, err := look(strings.TrimPrefix(strings.TrimPrefix(p, root), "/"))
+			return paths.Step{Missing: n.Kind == Absent, Target: n.Target}, err
+		case paths.Inside(p, root):
+			return paths.Step{}, nil // a directory
 		}
-		n, err := look(strings.TrimPrefix(strings.TrimPrefix(p, root), "/"))
-		return paths.Step{Missing: n.Kind == Absent, Target: n.Target}, err
+		return paths.Step{}, errLeadsOut // also if it comes back: look knows nothing there
 	}, nil)
+	names := strings.Split(one.New.Target, "/")
+	first := slices.IndexFunc(names, func(name string) bool { return strings.Trim(name, ".") != "" || len(name) > 2 })
 	switch {
-	case err == nil && paths.Inside(root, end):
-		return ""
 	case errors.Is(err, errManySteps):
 		return err.Error()
+	case err != nil || !paths.Inside(root, end):
+		return errLeadsOut.Error() + ": " + strconv.Quote(one.New.Target)
+	case first >= 0 && slices.Contains(names[first:], ".."):
+		return `has a ".." behind a name, so another link in that place would lead it elsewhere: ` + strconv.Quote(one.New.Target)
 	}
-	return "leads out of the workspace: " + strconv.Quote(one.New.Target)
+	return ""
 }
 
 // merged describes what commands of the review see at a path.
