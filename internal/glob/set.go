@@ -87,12 +87,41 @@ func (s *Set) Next(st State, name string) State {
 	return next
 }
 
+// At returns the state in the directory at a path, and 1 + the index of the pattern that matches it or
+// a directory above it, or 0.
+func (s *Set) At(path string) (state State, hide int) {
+	state = s.Start()
+	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		if name == "" {
+			continue
+		}
+		if m := s.Match(state, name); m.Dir >= 0 && hide == 0 {
+			hide = m.Dir + 1
+		}
+		state = s.Next(state, name)
+	}
+	return state, hide
+}
+
+// Behind returns the first pattern that matches a symlink as if it were a directory, or can match
+// behind it and not where it leads; -1 for none.
+func (s *Set) Behind(link, end string) int {
+	state, hide := s.At(link)
+	lies, hidden := s.At(end)
+	if hide > 0 || hidden > 0 {
+		return hide - 1
+	}
+	return s.uncovered(state, lies)
+}
+
 // Covered reports whether what matches from st also matches from other, apart from exemptions.
-func (s *Set) Covered(st, other State) bool {
+func (s *Set) Covered(st, other State) bool { return s.uncovered(st, other) < 0 }
+
+func (s *Set) uncovered(st, other State) int {
 	for i, at := range st {
 		if !s.patterns[i].except && at&^other[i] != 0 {
-			return false
+			return i
 		}
 	}
-	return true
+	return -1
 }

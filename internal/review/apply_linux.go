@@ -35,7 +35,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := &Set{Changes: []Change{}}
+	set := &Set{Changes: []Change{}, behind: rules.Behind}
 	r.git = make([]gitDirs, len(r.trees))
 	var used usage
 	for i, l := range r.rec.Layers {
@@ -49,7 +49,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 				known[string(one.Path)] = one
 			}
 		}
-		c := &Comparison{Layer: i, Root: p.source, Upper: p.upper, Lower: p.lower, Begun: l.Begun, Known: known, used: used,
+		c := &Comparison{Layer: i, Root: p.source, Upper: p.upper, Lower: p.lower, Begun: l.Begun, Known: known, used: used, Behind: rules.Behind,
 			Same: func(p string, used *int64) (bool, error) {
 				if err := ctx.Err(); err != nil {
 					return false, context.Cause(ctx)
@@ -160,7 +160,7 @@ func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 	return func(c *Change) string {
 		source, one := r.trees[c.Layer].source, *c
 		if c.New.Kind == Symlink {
-			if why := leadsOut(source, c, after(c.Layer)); why != "" {
+			if why := refusedLink(source, c, after(c.Layer), set.behind); why != "" {
 				return why
 			}
 		}

@@ -303,6 +303,7 @@ type Comparison struct {
 	Known map[string]appliedPath
 	// Denied says why a path may not be changed; "" if it may.
 	Denied func(path string, directory bool) string
+	Behind func(link, end string) string // of Rules
 
 	changes   []Change
 	top       uint32 // the permissions of Root
@@ -552,7 +553,7 @@ func (c *Comparison) refused(one *Change) (string, error) {
 	case Device:
 		return "a device", nil
 	case Symlink:
-		return leadsOut(c.Root, one, c.merged), nil
+		return refusedLink(c.Root, one, c.merged, c.Behind), nil
 	case File, Directory, Fifo:
 		if n.Kind == Fifo && n.Links > 1 {
 			return "a fifo with several names", nil // the name that stays in the review would reach the workspace
@@ -577,9 +578,9 @@ func (c *Comparison) inheritsGroup(one *Change) bool {
 
 var errLeadsOut = errors.New("leads out of the workspace")
 
-// leadsOut refuses a symlink that leads out of its tree, as look describes that, or would if a later
-// link stood on its way.
-func leadsOut(root string, one *Change, look func(string) (Node, error)) string {
+// refusedLink refuses a symlink that leads out of its tree, as look describes that, or would if a later
+// link stood on its way, or that leads where behind, if not nil, forbids it.
+func refusedLink(root string, one *Change, look func(string) (Node, error), behind func(link, end string) string) string {
 	end, _, err := paths.Follow(path.Join(root, path.Dir(one.Path)), path.Base(one.Path), func(p string, _ bool) (paths.Step, error) {
 		switch {
 		case paths.Inside(root, p):
@@ -599,6 +600,8 @@ func leadsOut(root string, one *Change, look func(string) (Node, error)) string 
 		return errLeadsOut.Error() + ": " + strconv.Quote(one.New.Target)
 	case first >= 0 && slices.Contains(names[first:], ".."):
 		return `has a ".." behind a name, so another link in that place would lead it elsewhere: ` + strconv.Quote(one.New.Target)
+	case behind != nil:
+		return behind(path.Join(root, one.Path), end)
 	}
 	return ""
 }

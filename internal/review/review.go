@@ -29,13 +29,16 @@ type Set struct {
 	Changes []Change `json:"changes"`
 
 	opaque  []opaqueDir
-	visible bool // see Visible
+	visible bool                          // see Visible
+	behind  func(link, end string) string // of Rules
 }
 
 // Rules say what a review may not change, and how to treat both sides.
 type Rules struct {
 	// Denied says why a path of a source may not be changed; "" if it may. It may be nil.
 	Denied func(path string, directory bool) string
+	// Behind says why a symlink of a source may not lead to end; "" if it may. It may be nil.
+	Behind func(link, end string) string
 	// Above names the reason if a path beneath this one may not be changed: then no symlink of a
 	// review may replace this one. IsGitControlled reports whether git acts on a path. Either may
 	// be nil.

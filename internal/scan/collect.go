@@ -79,7 +79,7 @@ func (c *collection) root(n *node) {
 	}
 	if !f.Dir {
 		dir, base := filepath.Split(n.name)
-		state, hide := stateAt(c.query.Set, dir)
+		state, hide := c.query.Set.At(dir)
 		if f.Pattern = hide - 1; hide == 0 {
 			f.Pattern = c.query.Set.Match(state, base).Any
 		}
@@ -138,7 +138,7 @@ func (c *collection) leads(path string, state glob.State) bool {
 	if info, err := os.Lstat(target); err != nil || !info.IsDir() {
 		return false
 	}
-	lies, hide := stateAt(c.query.Set, target)
+	lies, hide := c.query.Set.At(target)
 	return hide == 0 && !c.query.Set.Covered(state, lies)
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,7 +78,7 @@ func (s *Scanner) ScanTo(depth int) (*Result, error) {
 		s.root = &node{}
 		for _, root := range s.roots {
 			n := &node{name: root}
-			n.state, n.hide = stateAt(s.query.Set, root)
+			n.state, n.hide = s.query.Set.At(root)
 			s.root.dirs = append(s.root.dirs, n)
 		}
 	}
@@ -91,22 +90,6 @@ func (s *Scanner) ScanTo(depth int) (*Result, error) {
 		return nil, *err
 	}
 	return w.collect(s.root, s.roots), nil
-}
-
-// stateAt returns the patterns' state in a directory, and 1 + the index of the pattern that matches
-// it or a directory above it, or 0.
-func stateAt(set *glob.Set, path string) (state glob.State, hide int) {
-	state = set.Start()
-	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
-		if name == "" {
-			continue
-		}
-		if m := set.Match(state, name); m.Dir >= 0 && hide == 0 {
-			hide = m.Dir + 1
-		}
-		state = set.Next(state, name)
-	}
-	return state, hide
 }
 
 // walk is the state of one scan.

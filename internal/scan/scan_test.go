@@ -428,8 +428,8 @@ func TestScanAgainstTryingEveryPath(t *testing.T) {
 		if err != nil || p == dir {
 			return err
 		}
-		_, hide := stateAt(set, p)
-		if _, above := stateAt(set, filepath.Dir(p)); hide > 0 && above == 0 {
+		_, hide := set.At(p)
+		if _, above := set.At(filepath.Dir(p)); hide > 0 && above == 0 {
 			want = append(want, "matched "+strings.TrimPrefix(p, dir+"/"))
 		}
 		return nil

@@ -107,6 +107,17 @@ func HiddenFrom(table []shared.Entry, deny []string) func(p string) bool {
 	}
 }
 
+// Behind says why commands cannot lead a symlink of the host to end: a pattern of the definition
+// matches the link as a directory, or could match behind it and not where that lies.
+func (v *View) Behind(link, end string) string {
+	for _, rules := range [...][]Rule{v.deny, v.protected} {
+		if i := setOf(rules).Behind(link, end); i >= 0 {
+			return rules[i].Why() + " could match behind it"
+		}
+	}
+	return ""
+}
+
 // Unwritable returns two functions for paths of the host. denied says why commands cannot change a
 // path, or lead it elsewhere, or could not if the file existed, by the definition's patterns. above
 // says, for a directory above such paths, what lies beneath it. Both may return "".

@@ -35,17 +35,21 @@ func cover(rules []Rule, p string) bool { return covering(rules)(p, true) != "" 
 // covering returns a function that says which of some rules matches a path of the host, or a
 // directory above it.
 func covering(rules []Rule) func(p string, directory bool) (why string) {
-	list := make([]*glob.Pattern, len(rules))
-	for i := range rules {
-		list[i] = rules[i].Pattern
-	}
-	set := glob.NewSet(list...)
+	set := setOf(rules)
 	return func(p string, directory bool) string {
 		if i := set.Cover(strings.TrimPrefix(p, "/"), directory); i >= 0 {
 			return rules[i].Why()
 		}
 		return ""
 	}
+}
+
+func setOf(rules []Rule) *glob.Set {
+	list := make([]*glob.Pattern, len(rules))
+	for i := range rules {
+		list[i] = rules[i].Pattern
+	}
+	return glob.NewSet(list...)
 }
 
 // Rules makes the elements of deny_paths and protect_paths absolute. One that begins with "**/"

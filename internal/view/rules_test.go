@@ -56,3 +56,33 @@ func TestExemptions(t *testing.T) {
 		}
 	}
 }
+
+// A symlink through which a pattern could match what it does not match at its own place is refused.
+func TestBehind(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ pattern, link, end, want string }{
+		{"**/.vscode/", "/w/p/.vscode", "/w/p/k", `"**/.vscode/" could match behind it`},
+		{"**/.github/workflows/**", "/w/.github", "/w/c", `"**/.github/workflows/**" could`},
+		{"**/.github/workflows/**", "/w/.github", "/w/none/yet", `"**/.github/workflows/**" could`},
+		{"**/.github/workflows/**", "/w/.github", "/w/c/.github", ""},
+		{"**/.github/workflows/**", "/w/github", "/w/c", ""},
+		{"**/.kiro/*.json", "/w/.kiro", "/w/c", `"**/.kiro/*.json" could`},
+		{"**/sec*/", "/w/secz", "/w/k", `"**/sec*/" could`},
+		{"**/sec*/", "/w/s", "/w/secz/d", ""}, // all of that is matched
+		{"**/sec*/ !**/secz/", "/w/secz", "/w/k", ""},
+		{"keys/*.pem", "/w/keys", "/w/k", `"keys/*.pem" could`},
+		{"keys/*.pem", "/w/k", "/w/keys", ""},
+		{"keys/a/b.pem", "/w/keys/a", "/", `"keys/a/b.pem" could`},
+	} {
+		list := strings.Fields(tt.pattern)
+		for attribute, d := range map[string]Definition{"deny_paths": {DenyPaths: list}, "protect_paths": {ProtectPaths: list}} {
+			v, err := newMachine("/w/f file").table(input(d))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := v.Behind(tt.link, tt.end); (got == "") != (tt.want == "") || tt.want != "" && !strings.HasPrefix(got, attribute+" "+tt.want) {
+				t.Errorf("%s = %s: %s to %s: %q", attribute, tt.pattern, tt.link, tt.end, got)
+			}
+		}
+	}
+}
