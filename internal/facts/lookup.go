@@ -97,6 +97,9 @@ func follow(from, p string) (way view.Way) {
 	if way.End, way.Err = end, err; errors.Is(err, fs.ErrPermission) {
 		way.Err = view.ErrUnsearchable
 	}
+	if info == nil && err == nil && len(way.Left) > 0 {
+		info, _ = os.Lstat(end) // "none/../file" leads there once a command makes none
+	}
 	if info != nil {
 		st := info.Sys().(*syscall.Stat_t)
 		way.Kind, way.UID, way.Names = view.Kind(st.Mode&syscall.S_IFMT>>12), st.Uid, uint64(st.Nlink)

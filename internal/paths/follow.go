@@ -15,7 +15,7 @@ var ErrLinks = errors.New("goes through too many symlinks")
 
 // A Step is the file at one path on the way.
 type Step struct {
-	Missing bool   // nothing is there, and the way ends
+	Missing bool   // nothing is there
 	Target  string // of a symlink, as written; else empty
 }
 
@@ -23,10 +23,11 @@ type Step struct {
 // may contain "." and "..". look returns the file at a path, whose directory Follow has already
 // walked; more says whether names are left. Follow calls leave, if not nil, with each directory that a
 // ".." leaves. It returns the final path, and whether all of it exists. It keeps the spelling of a
-// missing part.
+// missing part; a ".." that leaves that leads on as if it were a directory, but then the kernel finds
+// nothing at the final path before somebody makes it.
 func Follow(at, rest string, look func(p string, more bool) (Step, error), leave func(dir string)) (end string, there bool, err error) {
 	names := strings.Split(rest, "/")
-	there = true
+	missing := "" // the last missing path
 	for links := 0; len(names) > 0; {
 		name := names[0]
 		names = names[1:]
@@ -41,7 +42,7 @@ func Follow(at, rest string, look func(p string, more bool) (Step, error), leave
 			continue
 		}
 		next := strings.TrimSuffix(at, "/") + "/" + name
-		if !there {
+		if missing != "" && Inside(missing, next) {
 			at = next
 			continue
 		}
@@ -50,7 +51,9 @@ func Follow(at, rest string, look func(p string, more bool) (Step, error), leave
 		case err != nil:
 			return next, false, err
 		case step.Missing || step.Target == "":
-			at, there = next, !step.Missing
+			if at = next; step.Missing {
+				missing = next
+			}
 			continue
 		}
 		if links++; links > MaxLinks {
@@ -61,5 +64,5 @@ func Follow(at, rest string, look func(p string, more bool) (Step, error), leave
 		}
 		names = slices.Concat(strings.Split(step.Target, "/"), names)
 	}
-	return at, there, nil
+	return at, missing == "", nil
 }

@@ -25,7 +25,7 @@ func (t tree) look(p string, _ bool) (Step, error) {
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	files := tree{
-		"/a": "", "/a/f": "", "/a/d": "", "/l": "a", "/abs": "/l/./f", "/a/up": "../l/d", "/dead": "/nowhere/x", "/half": "a/none/../y",
+		"/a": "", "/a/f": "", "/a/d": "", "/l": "a", "/abs": "/l/./f", "/a/up": "../l/d", "/dead": "/nowhere/x", "/half": "a/none/../y", "/back": "none/x/../../l/f", "/out": "none/../up2", "/up2": "../../a/d",
 		"/loop": "loop", "/ping": "pong", "/pong": "ping", "/root": "/..", "/self": ".", "/slash": "a/",
 	}
 	for _, tt := range []struct {
@@ -48,6 +48,11 @@ func TestFollow(t *testing.T) {
 		{"/", "l/none/deep", "/a/none/deep", false, nil},
 		{"/", "dead/y", "/nowhere/x/y", false, nil},
 		{"/", "half", "/a/y", false, nil},
+		{"/", "back", "/a/f", false, nil}, // the kernel finds nothing there before "none" is made
+		{"/", "back/../d", "/a/d", false, nil},
+		{"/", "out/../../l/up", "/a/d", false, nil},
+		{"/", "none/./../none/../l/none", "/a/none", false, nil},
+		{"/", "none/../loop", "/loop", false, ErrLinks},
 		{"/", "loop", "/loop", false, ErrLinks},
 		{"/", "ping/x", "/ping", false, ErrLinks},
 	} {

@@ -34,7 +34,7 @@ type Way struct {
 	End   string   // without symlinks; missing components keep their spelling
 	Links []string // the symlinks on the way, each as its resolved directory and its name
 	Left  []string // the directories that a ".." on the way leaves
-	Kind  Kind     // the kind of End
+	Kind  Kind     // the kind of End, also if only a missing directory that a ".." leaves leads there
 	UID   uint32   // the owner
 	Names uint64   // hard links of a file
 	Err   error    // why it could not be followed: ErrUnsearchable, or another reason

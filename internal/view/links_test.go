@@ -46,6 +46,10 @@ var linkTargets = map[string][]string{
 	"a circle":                         {"-> /w/l1", "/w/l1 -> l2", "/w/l2 -> l1"},
 	"left by ..":                       {"-> /w/d/../e", "/w/d", "/w/e"},
 	"left by .., missing":              {"-> /w/d/../e", "/w/d"},
+	"back from nowhere":                {"-> none/../d", "/w/d"},
+	"back from nowhere, to a file":     {"-> /w/none/x/../../f", "/w/f file"},
+	"back from nowhere, to a link":     {"-> /w/none/../l1", "/w/l1 -> d", "/w/d"},
+	"back from nowhere, to nowhere":    {"-> /w/none/../l1", "/w/l1 -> gone"},
 	"what is protected":                {"-> /w/.vscode"},
 	"in what is protected":             {"-> /w/.vscode/x", "/w/.vscode/x file"},
 	"in what is protected, missing":    {"-> /w/.vscode/x/y", "/w/.vscode"},
@@ -142,6 +146,8 @@ func heldLinks(t *testing.T, lines []string) {
 	for _, h := range v.Holds {
 		if dir := m.Follow(path.Dir(h.Path)); dir.Kind == File {
 			t.Errorf("%q: nothing can be held at %q", lines, h.Path)
+		} else if dir.Kind == Directory && path.Base(h.Path) == ".gitignore" && m.Follow(h.Path).Kind != File {
+			t.Errorf("%q: %q is in somebody's directory", lines, h.Path)
 		}
 	}
 	if err := (&shared.Spec{Sandbox: "s", Session: shared.Session{ID: "1"}, Table: spec.Table}).Validate(); err != nil {

@@ -49,7 +49,7 @@ func newMachine(lines ...string) *machine {
 
 func (m *machine) Follow(p string) Way {
 	var way Way
-	end, there, err := paths.Follow("/", p, func(at string, _ bool) (paths.Step, error) {
+	end, _, err := paths.Follow("/", p, func(at string, _ bool) (paths.Step, error) {
 		if m.at[path.Dir(at)] == "shut" {
 			return paths.Step{}, ErrUnsearchable
 		}
@@ -67,10 +67,11 @@ func (m *machine) Follow(p string) Way {
 	if err != nil {
 		way.End = ""
 	}
+	what, there := m.at[end]
 	if err != nil || !there {
 		return way
 	}
-	switch what := m.at[end]; {
+	switch {
 	case what == "" || what == "shut":
 		way.Kind = Directory
 	case what == "socket":

@@ -69,10 +69,10 @@ func withHiddenTargets(table []shared.Entry, leadsTo func(string) (string, bool)
 func leadsTo(p string) (target string, ok bool) {
 	at := "" // the deepest existing directory
 	end, there, err := paths.Follow("/", p, func(next string, _ bool) (step paths.Step, err error) {
+		at = path.Dir(next)
 		info, err := os.Lstat(next)
 		switch {
 		case err != nil:
-			at = path.Dir(next)
 			return paths.Step{Missing: true}, nil
 		case info.Mode()&fs.ModeSymlink != 0:
 			step.Target, err = os.Readlink(next)
