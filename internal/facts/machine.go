@@ -11,7 +11,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/sbxhost/sbxhost/internal/glob"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/scan"
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
@@ -199,12 +198,10 @@ type scanners struct {
 // scanner returns the Scanner for those rules and directories. key stands for the rest of q.
 func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query, dirs []string) *scan.Scanner {
 	key += "\x00\x00" + strings.Join(dirs, "\x00") + "\x00"
-	list := make([]*glob.Pattern, len(rules))
-	for i, rule := range rules {
-		list[i] = rule.Pattern
+	for _, rule := range rules {
 		key += "\x00" + rule.Pattern.String()
 	}
-	q.Set = glob.NewSet(list...)
+	q.Set = view.SetOf(rules)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known[key] == nil {

@@ -91,10 +91,7 @@ func (s *Set) Next(st State, name string) State {
 // a directory above it, or 0.
 func (s *Set) At(path string) (state State, hide int) {
 	state = s.Start()
-	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
-		if name == "" {
-			continue
-		}
+	for name := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' }) {
 		if m := s.Match(state, name); m.Dir >= 0 && hide == 0 {
 			hide = m.Dir + 1
 		}
@@ -111,13 +108,12 @@ func (s *Set) Behind(link, end string) int {
 	if hide > 0 || hidden > 0 {
 		return hide - 1
 	}
-	return s.uncovered(state, lies)
+	return s.Uncovered(state, lies)
 }
 
-// Covered reports whether what matches from st also matches from other, apart from exemptions.
-func (s *Set) Covered(st, other State) bool { return s.uncovered(st, other) < 0 }
-
-func (s *Set) uncovered(st, other State) int {
+// Uncovered returns the first pattern, apart from exemptions, by which something matches from st and
+// not from other; -1 for none.
+func (s *Set) Uncovered(st, other State) int {
 	for i, at := range st {
 		if !s.patterns[i].except && at&^other[i] != 0 {
 			return i

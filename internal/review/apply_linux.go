@@ -49,16 +49,13 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 				known[string(one.Path)] = one
 			}
 		}
-		c := &Comparison{Layer: i, Root: p.source, Upper: p.upper, Lower: p.lower, Begun: l.Begun, Known: known, used: used, Behind: rules.Behind,
+		c := &Comparison{Layer: i, Root: p.source, Upper: p.upper, Lower: p.lower, Begun: l.Begun, Known: known, used: used, Denied: rules.Denied, Behind: rules.Behind,
 			Same: func(p string, used *int64) (bool, error) {
 				if err := ctx.Err(); err != nil {
 					return false, context.Cause(ctx)
 				}
 				return same(r.trees[i].upper, r.trees[i].lower, p, used)
 			},
-		}
-		if rules.Denied != nil {
-			c.Denied = func(at string, directory bool) string { return rules.Denied(path.Join(p.source, at), directory) }
 		}
 		changes, err := c.Changes()
 		if err != nil {

@@ -300,10 +300,9 @@ type Comparison struct {
 	Begun int64
 	// Known is what the review itself has put there or removed since, and Root as it was at the
 	// beginning: the top of Upper then had its permissions, and no attributes.
-	Known map[string]appliedPath
-	// Denied says why a path may not be changed; "" if it may.
-	Denied func(path string, directory bool) string
-	Behind func(link, end string) string // of Rules
+	Known  map[string]appliedPath
+	Denied func(path string, directory bool) string // of Rules
+	Behind func(link, end string) string            // of Rules
 
 	changes   []Change
 	top       uint32 // the permissions of Root
@@ -543,7 +542,7 @@ func (c *Comparison) conflict(one *Change) string {
 
 func (c *Comparison) refused(one *Change) (string, error) {
 	if c.Denied != nil {
-		if why := c.Denied(one.Path, one.Old.Kind == Directory || one.New.Kind == Directory); why != "" {
+		if why := c.Denied(path.Join(c.Root, one.Path), one.Old.Kind == Directory || one.New.Kind == Directory); why != "" {
 			return why, nil
 		}
 	}
@@ -576,8 +575,6 @@ func (c *Comparison) inheritsGroup(one *Change) bool {
 	return err == nil && one.New.Kind == Directory && one.Old.Kind != Directory && in.Mode&0o2000 != 0 && in.Gid == one.New.Gid
 }
 
-var errLeadsOut = errors.New("leads out of the workspace")
-
 // refusedLink refuses a symlink that leads out of its tree, as look describes that, or would if a later
 // link stood on its way, or that leads where behind, if not nil, forbids it.
 func refusedLink(root string, one *Change, look func(string) (Node, error), behind func(link, end string) string) string {
@@ -589,16 +586,14 @@ func refusedLink(root string, one *Change, look func(string) (Node, error), behi
 		case paths.Inside(p, root):
 			return paths.Step{}, nil // a directory
 		}
-		return paths.Step{}, errLeadsOut // also if it comes back: look knows nothing there
+		return paths.Step{}, errors.New("outside") // also if it comes back: look knows nothing there
 	}, nil)
-	names := strings.Split(one.New.Target, "/")
-	first := slices.IndexFunc(names, func(name string) bool { return strings.Trim(name, ".") != "" || len(name) > 2 })
 	switch {
 	case errors.Is(err, errManySteps):
 		return err.Error()
 	case err != nil || !paths.Inside(root, end):
-		return errLeadsOut.Error() + ": " + strconv.Quote(one.New.Target)
-	case first >= 0 && slices.Contains(names[first:], ".."):
+		return "leads out of the workspace: " + strconv.Quote(one.New.Target)
+	case strings.Count(one.New.Target, "..") > strings.Count(path.Clean(one.New.Target), ".."): // that takes them away
 		return `has a ".." behind a name, so another link in that place would lead it elsewhere: ` + strconv.Quote(one.New.Target)
 	case behind != nil:
 		return behind(path.Join(root, one.Path), end)

@@ -75,7 +75,7 @@ func compare(t *testing.T, upper, lower layer) []Change {
 	lower["."] = Node{Kind: Directory, CTime: 9}
 	c := &Comparison{Root: "/w", Upper: upper, Lower: lower, Begun: 5, Known: map[string]appliedPath{"known": {Kind: File, CTime: 9, Ino: lower["known"].Ino}},
 		Same:   func(p string, _ *int64) (bool, error) { return upper[p].Size == lower[p].Size, nil },
-		Denied: func(p string, _ bool) string { return map[string]string{"hooks": "protected"}[p] },
+		Denied: func(p string, _ bool) string { return map[string]string{"/w/hooks": "protected"}[p] },
 	}
 	changes, err := c.Changes()
 	if err != nil {
@@ -114,7 +114,7 @@ func TestChanges(t *testing.T) {
 		{"by one that the review has", parse("up -> .", "l -> up/../../x"), parse(), "added    l (symlink to \"up/../../x\")!leads out|added    up (symlink to \".\")"},
 		{"out and back in", parse("p/", "p/s -> ..", "l -> /usr/../w/p/s/../b", "m -> ../v/../w/b"), parse("b 644"),
 			`added    l (symlink to "/usr/../w/p/s/../b")!leads out|added    m (symlink to "../v/../w/b")!leads out|added    p (directory)|added    p/s (symlink to "..")`},
-		{"from above", parse("a/", "a/l -> ../../w/b", "m -> /../w/./b"), parse("b 644"), `added    a (directory)|added    a/l (symlink to "../../w/b")|added    m (symlink to "/../w/./b")`},
+		{"from above", parse("a/", "a/l -> ../../w/b", "m -> /w/./b"), parse("b 644"), `added    a (directory)|added    a/l (symlink to "../../w/b")|added    m (symlink to "/w/./b")`},
 		{"out once what is missing is a link", parse("l -> none/../p/b"), parse("p/"), `added    l (symlink to "none/../p/b")!has a ".." behind a name`},
 		{"out once a directory is a link", parse("p/", "p/l -> .././.../d/../../b"), parse(".../", ".../d/", "b 644"), `added    p (directory)|added    p/l (symlink to ".././.../d/../../b")!has a ".." behind a name`},
 		{"what is no file", parse("d device", "f fifo", "s socket"), parse(), "added    d (device)!a device|added    f (fifo)|added    s (socket)!a socket"},

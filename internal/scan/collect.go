@@ -139,7 +139,7 @@ func (c *collection) leads(path string, state glob.State) bool {
 		return false
 	}
 	lies, hide := c.query.Set.At(target)
-	return hide == 0 && !c.query.Set.Covered(state, lies)
+	return hide == 0 && c.query.Set.Uncovered(state, lies) >= 0
 }
 
 // linked reports whether hidden files may have more names: one does, or is in a hidden directory.

@@ -147,7 +147,7 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 		case e.kind == unix.DT_LNK && n.hide == 0:
 			// If the name itself moves no pattern forward, the scan finds everything behind the
 			// link at its own path.
-			if next := w.query.Set.Next(n.state, e.name); !w.query.Set.Covered(next, w.query.Set.Start()) {
+			if next := w.query.Set.Next(n.state, e.name); w.query.Set.Uncovered(next, w.query.Set.Start()) >= 0 {
 				n.links = append(n.links, link{strings.Clone(e.name), next})
 			}
 		case e.kind == unix.DT_SOCK && w.query.Sockets && n.hide == 0:

@@ -110,12 +110,8 @@ func HiddenFrom(table []shared.Entry, deny []string) func(p string) bool {
 // Behind says why commands cannot lead a symlink of the host to end: a pattern of the definition
 // matches the link as a directory, or could match behind it and not where that lies.
 func (v *View) Behind(link, end string) string {
-	for _, rules := range [...][]Rule{v.deny, v.protected} {
-		if i := setOf(rules).Behind(link, end); i >= 0 {
-			return rules[i].Why() + " could match behind it"
-		}
-	}
-	return ""
+	const does = " could match behind it"
+	return cmp.Or(because(v.deny, SetOf(v.deny).Behind(link, end), does), because(v.protected, SetOf(v.protected).Behind(link, end), does))
 }
 
 // Unwritable returns two functions for paths of the host. denied says why commands cannot change a

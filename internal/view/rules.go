@@ -35,16 +35,22 @@ func cover(rules []Rule, p string) bool { return covering(rules)(p, true) != "" 
 // covering returns a function that says which of some rules matches a path of the host, or a
 // directory above it.
 func covering(rules []Rule) func(p string, directory bool) (why string) {
-	set := setOf(rules)
+	set := SetOf(rules)
 	return func(p string, directory bool) string {
-		if i := set.Cover(strings.TrimPrefix(p, "/"), directory); i >= 0 {
-			return rules[i].Why()
-		}
-		return ""
+		return because(rules, set.Cover(strings.TrimPrefix(p, "/"), directory), "")
 	}
 }
 
-func setOf(rules []Rule) *glob.Set {
+// because names one of rules, by its index, and what it does; "" if that is negative.
+func because(rules []Rule, i int, does string) string {
+	if i < 0 {
+		return ""
+	}
+	return rules[i].Why() + does
+}
+
+// SetOf follows the patterns of rules together.
+func SetOf(rules []Rule) *glob.Set {
 	list := make([]*glob.Pattern, len(rules))
 	for i := range rules {
 		list[i] = rules[i].Pattern
