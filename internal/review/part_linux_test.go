@@ -61,6 +61,33 @@ func TestApplyPartOfLinks(t *testing.T) {
 	}
 }
 
+// Where a link may not lead, it may not lead by a part of the review either.
+func TestApplyPartBehind(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		choice Choice
+		ok     bool
+	}{{Choice{}, true}, {Choice{Paths: []string{"l", "d"}}, true}, {Choice{Paths: []string{"l"}}, false}, {Choice{Paths: []string{"d"}}, true}} {
+		w := newWorkspace(t, "d -> e", "e/x 1", "o/x 1")
+		for _, line := range []string{"d -> o", "l -> d/x"} {
+			w.write(w.upper, line)
+		}
+		r := w.open()
+		set, err := r.Changes(context.Background(), Rules{Behind: func(link, end string) string {
+			if link == w.root+"/l" && end == w.root+"/e/x" {
+				return "behind"
+			}
+			return ""
+		}})
+		w.check(err)
+		out, err := r.Apply(context.Background(), set, tt.choice)
+		r.Close()
+		if (err == nil) != tt.ok || !tt.ok && (len(out.Refused) != 1 || out.Refused[0].Refused != "behind") {
+			t.Errorf("%+v: %+v, %v", tt.choice, out, err)
+		}
+	}
+}
+
 // What a list of changes calls a path names it, also if that is no text. A name with quotes of its own
 // is not mistaken for it.
 func TestApplyQuoted(t *testing.T) {
