@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -335,8 +336,8 @@ func (l GitLayout) writableGitDirs() ([]string, error) {
 // of the rest.
 const maxLinked = 10_000
 
-// Links lists symlinks in a git directory, and listed worktrees that are something else. Git writes
-// its messages, logs and index through a link to a file. Through a link to a directory it writes and
+// Links lists symlinks in a git directory, refs that lead to what is none, and listed worktrees that are
+// something else. Git writes its messages, logs and index through a link to a file. Through a link to a directory it writes and
 // deletes files: git gc empties what a link in worktrees leads to, and packs the refs in what a link
 // in refs leads to.
 func (l GitLayout) Links() (said []string) {
@@ -347,7 +348,11 @@ func (l GitLayout) Links() (said []string) {
 	for _, dir := range append([]string{l.CommonDir}, l.modules()...) {
 		for _, part := range [...]string{"", "refs", "logs"} { // many refs use up no other part's entries
 			left, top := maxLinked, filepath.Join(dir, part)
-			links, all := LinksIn(top, &left, func(p string) bool { return part != "" || entersGit(dir, p) }, nil)
+			links, all := LinksIn(top, &left, func(p string) bool { return part != "" || entersGit(dir, p) }, func(p string, _ fs.DirEntry) {
+				if gitindex.MayBeRef(strings.TrimPrefix(p, dir+"/")) && gitindex.Astray(beginning(p)) {
+					said = append(said, fmt.Sprintf("git: %.300q is a ref to what is none, and git writes to that file: %q", p, beginning(p)))
+				}
+			})
 			slices.Sort(links)
 			for _, p := range links {
 				said = append(said, fmt.Sprintf("git: %.300q is a symlink, and git writes to what it leads to", p))
@@ -358,6 +363,19 @@ func (l GitLayout) Links() (said []string) {
 		}
 	}
 	return said
+}
+
+// beginning returns the first bytes of a regular file, enough for gitindex.Astray.
+func beginning(p string) []byte {
+	fd, err := hostpath.Openat(unix.AT_FDCWD, p, reading|unix.O_NOFOLLOW, 0)
+	f, err := regular(fd, err, p, math.MaxInt64)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	text := make([]byte, gitindex.MaxHead)
+	n, _ := f.ReadAt(text, 0)
+	return text[:n]
 }
 
 // entersGit reports whether Links enters a subdirectory of a git directory. It does not enter hooks,
@@ -380,7 +398,7 @@ func entersGit(gitDir, p string) bool {
 // LinksIn returns the symlinks in a directory, and in subdirectories that enter accepts, the
 // nearest first; all says that there are no others. It looks at *left entries at most, and calls
 // file, if not nil, for each regular file.
-func LinksIn(dir string, left *int, enter func(p string) bool, file func(e fs.DirEntry)) (links []string, all bool) {
+func LinksIn(dir string, left *int, enter func(p string) bool, file func(p string, e fs.DirEntry)) (links []string, all bool) {
 	for dirs := []string{dir}; len(dirs) > 0; dirs = dirs[1:] {
 		entries, err := readDir(dirs[0], unix.O_NOFOLLOW, *left)
 		if err != nil && !errors.Is(err, fs.ErrPermission) { // a hidden one has none that commands can make
@@ -394,7 +412,7 @@ func LinksIn(dir string, left *int, enter func(p string) bool, file func(e fs.Di
 			case e.IsDir() && enter(p):
 				dirs = append(dirs, p)
 			case e.Type().IsRegular() && file != nil:
-				file(e)
+				file(p, e)
 			}
 		}
 	}

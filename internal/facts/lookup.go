@@ -162,7 +162,7 @@ func (f *lookup) LinksIn(dir string) view.Links {
 		found.Symlinks, found.All = workspace.LinksIn(dir, &left, func(p string) bool {
 			_, err := os.Lstat(filepath.Join(p, ".git"))
 			return err != nil
-		}, func(e fs.DirEntry) {
+		}, func(_ string, e fs.DirEntry) {
 			if info, err := e.Info(); err == nil && !found.Hard {
 				st, ok := info.Sys().(*syscall.Stat_t)
 				found.Hard = ok && st.Nlink > 1

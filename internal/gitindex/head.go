@@ -3,10 +3,21 @@ package gitindex
 import (
 	"bytes"
 	"encoding/hex"
+	"regexp"
 )
 
 // MaxHead is how much of a HEAD git reads to judge it.
 const MaxHead = 255
+
+// MayBeRef reports whether git uses a file at that path in a git directory as a ref. Some file systems
+// ignore case.
+var MayBeRef = regexp.MustCompile(`(?is)^(worktrees/[^/]*/)?(refs/.*|[A-Z_]*HEAD|AUTO_MERGE|BISECT_EXPECTED_REV|MERGE_AUTOSTASH|NOTES_MERGE_(PARTIAL|REF))$`).MatchString
+
+// Astray reports whether a ref with that text, or with that beginning of MaxHead bytes, leads to what is
+// none: git would write a hash to that file, such as commondir.
+func Astray(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("ref:")) && !ValidHead(text)
+}
 
 // ValidHead reports whether git accepts a file with that text as the HEAD of a repository. With any
 // other HEAD, it ignores the file's directory.

@@ -85,6 +85,8 @@ func TestGitDirs(t *testing.T) {
 		{"a submodule behind a link", []string{"r/x y", "sub -> r"}, []string{"r/.git gitdir: x"}, "r/.git: git status"},
 		{"a submodule that is a link elsewhere", append(in("r/.git"), "d/"), []string{"sub -> d", "l -> r"}, ""},
 		{"a link", in("r", "logs/HEAD x"), []string{"r/logs/HEAD -> ../config", "r/refs/heads/a -> b"}, "r/logs/HEAD: a symlink|r/refs/heads/a: a symlink"},
+		{"refs", in("r"), []string{"r/ORIG_HEAD ref: commondir", "r/refs/heads/a ref: hooks/x", "r/refs/heads/b ref: refs/heads/c", "r/refs/heads/d 1", "ORIG_HEAD ref: x"},
+			"r/ORIG_HEAD: a ref to|r/refs/heads/a: a ref to"},
 		{"a link by which another is hidden", in(".git"), []string{".git/logs/.git y", ".git/logs/HEAD -> ../config"}, ".git/logs/.git: a repository|.git/logs/HEAD: a symlink"},
 		{"a link that stays, or goes", in("r", "l -> config", "m -> config"), []string{"r/l -> config", "r/m -"}, ""},
 		{"a link elsewhere", in("r", "in/.git gitdir: x"), []string{"l -> r", "r/in/l -> x", "r/in/.gitx -> x", "d/HEAD x", "d/refs/l -> x"}, ""},
