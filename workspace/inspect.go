@@ -214,8 +214,8 @@ const Alternates = "objects/info/alternates"
 
 // AddPending adds what git would continue or use in a repository, and in those of its worktrees and
 // submodules that commands can write too: operations in progress, whose lists of next steps can name
-// commands, Alternates, replaced objects, what lazygit runs, and indexes, which name files. It takes
-// what it reads from left.
+// commands, Alternates, replaced objects, what lazygit and git instaweb run, and indexes, which name
+// files. It takes what it reads from left.
 func (a Acts) AddPending(l GitLayout, left *Budget) {
 	if l.GitDir == "" {
 		return
@@ -228,7 +228,7 @@ func (a Acts) AddPending(l GitLayout, left *Budget) {
 		a[actsOnState+join(l.CommonDir, "worktrees")] = "too many" // its contents are unknown
 	}
 	config := Looks(join(l.CommonDir, "config"), left)
-	for _, name := range [...]string{Alternates, "refs/replace", "shallow", "info/grafts", "lazygit.yml"} {
+	for _, name := range [...]string{Alternates, "refs/replace", "shallow", "info/grafts", "lazygit.yml", "gitweb", "pid"} {
 		a.addState(join(l.CommonDir, name), left)
 	}
 	packed := join(l.CommonDir, "packed-refs")

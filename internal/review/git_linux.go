@@ -231,7 +231,7 @@ func (g *gitDirs) checkChange(c *Change, full string) {
 		if path.Base(dir) == ".git" && g.isSubmodule(path.Dir(dir)) {
 			refused = actsOn
 		}
-	case in == "config" && !slices.Contains(g.rules.Configurations, full) || in == "config.worktree" || in == "commondir" || in == "hooks" || in == "lazygit.yml":
+	case in == "config" && !slices.Contains(g.rules.Configurations, full) || in == "config.worktree" || in == "commondir" || in == "hooks" || in == "lazygit.yml" || in == "pid" || under("gitweb", in):
 		note = "git outside of a sandbox acts on it"
 	case in == "shallow" || in == "info/grafts" || strings.HasPrefix(in, "refs/replace/"):
 		note = readsOther
