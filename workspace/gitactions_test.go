@@ -118,6 +118,16 @@ func TestActionsOfTooMuch(t *testing.T) {
 	if since := acts().Since(hooked, false)[top]; len(since.Unclear)+len(since.ActsOn) == 0 {
 		t.Errorf("a setting: %+v", since)
 	}
+	many := map[string]string{".git/config": "[core]\nbare = false\n"}
+	for i := range maxHookEntries + 1 {
+		many[fmt.Sprintf(".git/hooks/x%d", i)] = ""
+	}
+	tree(t, top, many)
+	hooked = acts()
+	tree(t, top, map[string]string{".git/hooks/post-commit": "x"})
+	if since := acts().Since(hooked, false)[top]; len(since.Unclear) == 0 {
+		t.Errorf("a hook among many: %+v", since)
+	}
 }
 
 // A submodule that leads back to its repository is none: a search of submodules would not end.

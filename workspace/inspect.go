@@ -117,7 +117,7 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 		files := a.controls.Files
 		if a.controls.Failed != nil { // a command may have led to that before it changes something else
 			unclear := actsUnclear + a.controls.Failed.Error()
-			found[unclear] = ""
+			found[unclear] = Looks(join(l.CommonDir, "hooks"), left) // which may not be listed
 			for _, file := range l.configurations() {
 				found[unclear] += Looks(file, left)
 			}
