@@ -225,7 +225,7 @@ func (a Acts) AddPending(l GitLayout, left *Budget) {
 	}
 	dirs, err := l.writableGitDirs()
 	if err != nil {
-		a[actsOnState+join(l.CommonDir, "worktrees")] = "too many" // its contents are unknown
+		a[actsOnState+join(l.CommonDir, "worktrees")] = unknown()
 	}
 	config := Looks(join(l.CommonDir, "config"), left)
 	for _, name := range [...]string{Alternates, "refs/replace", "shallow", "info/grafts", "lazygit.yml", "gitweb", "pid"} {
@@ -337,33 +337,36 @@ func (l GitLayout) writableGitDirs() ([]string, error) {
 const maxLinked = 10_000
 
 // Links lists symlinks in a git directory, refs that lead to what is none, and listed worktrees that are
-// something else. Git writes its messages, logs and index through a link to a file. Through a link to a directory it writes and
-// deletes files: git gc empties what a link in worktrees leads to, and packs the refs in what a link
-// in refs leads to.
-func (l GitLayout) Links() (said []string) {
+// something else, as reasons. Git writes its messages, logs and index through a link to a file. Through
+// a link to a directory it writes and deletes files: git gc empties what a link in worktrees leads to,
+// and packs the refs in what a link in refs leads to.
+func (l GitLayout) Links() Acts {
 	if l.CommonDir == "" {
 		return nil
 	}
-	said = slices.Clone(l.odd)
+	found := Acts{}
+	found.Unclear(l.odd...)
 	for _, dir := range append([]string{l.CommonDir}, l.modules()...) {
 		for _, part := range [...]string{"", "refs", "logs"} { // many refs use up no other part's entries
 			left, top := maxLinked, filepath.Join(dir, part)
 			links, all := LinksIn(top, &left, func(p string) bool { return part != "" || entersGit(dir, p) }, func(p string, _ fs.DirEntry) {
 				if gitindex.MayBeRef(strings.TrimPrefix(p, dir+"/")) && gitindex.Astray(beginning(p)) {
-					said = append(said, fmt.Sprintf("git: %.300q is a ref to what is none, and git writes to that file: %q", p, beginning(p)))
+					found.Unclear(fmt.Sprintf("git: %.300q is a ref to what is none, and git writes to that file: %q", p, beginning(p)))
 				}
 			})
-			slices.Sort(links)
 			for _, p := range links {
-				said = append(said, fmt.Sprintf("git: %.300q is a symlink, and git writes to what it leads to", p))
+				found.Unclear(fmt.Sprintf("git: %.300q is a symlink, and git writes to what it leads to", p))
 			}
 			if !all {
-				said = append(said, fmt.Sprintf("git: there are more than %d entries in %.300q", maxLinked, top))
+				found[actsUnclear+fmt.Sprintf("git: there are more than %d entries in %.300q", maxLinked, top)] = unknown()
 			}
 		}
 	}
-	return said
+	return found
 }
+
+// unknown is a state that equals no other: a command may have changed what nobody looked at.
+func unknown() string { return fmt.Sprint(time.Now().UnixNano()) }
 
 // beginning returns the first bytes of a regular file, enough for gitindex.Astray.
 func beginning(p string) []byte {
@@ -446,7 +449,7 @@ func Looks(path string, left *Budget) string {
 			queue = append(queue, join(at, e.Name()))
 		}
 		if len(queue) > 0 && left.looks <= 0 || len(entries) > room {
-			fmt.Fprint(b, time.Now().UnixNano())
+			fmt.Fprint(b, unknown())
 		}
 	}
 	return fmt.Sprintf("%x", b.Sum(nil))

@@ -55,7 +55,7 @@ func (f *lookup) at(out *Resolved, top string) repository {
 			continue
 		}
 		r.Acts.AddPending(l, f.left)
-		r.Acts.Unclear(once(f.gitLinks, l.CommonDir, l.Links)...)
+		maps.Copy(r.Acts, once(f.gitLinks, l.CommonDir, l.Links))
 	}
 	return r
 }

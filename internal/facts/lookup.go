@@ -35,7 +35,7 @@ type lookup struct {
 	layouts   map[string]layout
 	workTrees map[string]workspace.WorkTrees
 	links     map[string]view.Links
-	gitLinks  map[string][]string // by common directory: worktrees share one
+	gitLinks  map[string]workspace.Acts // by common directory: worktrees share one
 	mounts    func() ([]mount, error)
 }
 
@@ -46,7 +46,7 @@ type layout struct {
 
 func newLookup(ctx context.Context, m *Machine, writable []string) *lookup {
 	return &lookup{ctx: ctx, m: m, writable: writable, left: workspace.NewBudget(), ways: make(map[string]*view.Way, 128), repos: map[string]view.Repository{},
-		layouts: map[string]layout{}, workTrees: map[string]workspace.WorkTrees{}, links: map[string]view.Links{}, gitLinks: map[string][]string{}, mounts: sync.OnceValues(mounts)}
+		layouts: map[string]layout{}, workTrees: map[string]workspace.WorkTrees{}, links: map[string]view.Links{}, gitLinks: map[string]workspace.Acts{}, mounts: sync.OnceValues(mounts)}
 }
 
 // once is what is known of a path, or what find finds.
