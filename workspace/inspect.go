@@ -195,7 +195,8 @@ func (a Acts) Since(before Acts, unclear bool, left *Budget) (change Change) {
 			} else if i.Misplaced != "" {
 				change.Unclear = append(change.Unclear, fmt.Sprintf("git: %.300q names %.300q, and git would write that file outside of the work tree or into a git directory", path, i.Misplaced))
 			}
-		case before != nil || !strings.HasPrefix(what, actsOnFile): // the user's settings, or its own, name those
+		// In a new repository, the user's settings, or its own, name the files, and git clone makes the URL.
+		case before != nil || !strings.HasPrefix(what, actsOnFile) && !(strings.HasPrefix(what, actsOnSetting+"remote.") && strings.HasSuffix(what, ".url")):
 			change.ActsOn = append(change.ActsOn, what)
 		}
 	}

@@ -83,10 +83,18 @@ func TestInspectTools(t *testing.T) {
 	w := inspector(t, base)
 	root := repo(t, base+"/proj")
 	tree(t, root, map[string]string{".git/config": "[diff]\n\ttool = ../evil\n\tguitool = vimdiff\n[merge]\n\ttool = meld\n\tguitool = ../evil\n" +
-		"[instaweb]\n\tmodulepath = x\n\tgitwebdir = x\n\thttpd = x\n[http]\n\tcurloptResolve = x\n"})
-	want := []string{"setting diff.tool", "setting http.curloptresolve", "setting instaweb.gitwebdir", "setting instaweb.httpd", "setting instaweb.modulepath", "setting merge.guitool"}
+		"[instaweb]\n\tmodulepath = x\n\tgitwebdir = x\n\thttpd = x\n[http]\n\tcurloptResolve = x\n" +
+		"[remote]\n\tpushDefault = ./cache/x\n[branch \"main\"]\n\tremote = .\n\tpushRemote = ext::evil\n[branch \"x\"]\n\tremote = ../x\n\tpushRemote = origin\n" +
+		"[remote \"a\"]\n\turl = git@host:a/b\n\tpushurl = cache/x\n[remote \"b\"]\n\turl = https://[::1]/a=b/c::d\n\tpushurl = file:///x\n[remote \"c\"]\n\turl = bare\n\tpushurl = ssh://host/x\n"})
+	want := []string{"setting branch.main.pushremote", "setting branch.x.remote", "setting diff.tool", "setting http.curloptresolve", "setting instaweb.gitwebdir", "setting instaweb.httpd", "setting instaweb.modulepath", "setting merge.guitool",
+		"setting remote.a.pushurl", "setting remote.b.pushurl", "setting remote.pushdefault"}
 	if i := w.inspect(t, root); !slices.Equal(i.ActsOn, want) || len(i.Unclear) > 0 {
 		t.Errorf("%+v", i)
+	}
+	known := GitActions{root + "/.git": {Path: root, On: Acts{}}}
+	now := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{root}, nil, NewBudget()).Since(known, false)[root]
+	if urls := slices.DeleteFunc(now.ActsOn, func(what string) bool { return !strings.HasSuffix(what, ".url") }); !slices.Equal(urls, []string{"setting remote.c.url"}) {
+		t.Errorf("in a repository that is not new: %q", urls)
 	}
 }
 

@@ -269,7 +269,7 @@ func useOf(key, value string) use {
 	name := section + "." + rest[strings.LastIndexByte(rest, '.')+1:]
 	for _, key := range []string{name, section + ".*"} {
 		for use, keys := range keyUses {
-			if slices.Contains(keys, key) && (use != leads || !strings.HasSuffix(key, "tool") || strings.Contains(value, "/")) {
+			if slices.Contains(keys, key) && (use != leads || !names.MatchString(key) || pathOrHelper.MatchString(key+"="+value)) {
 				return use
 			}
 		}
@@ -279,6 +279,13 @@ func useOf(key, value string) use {
 	}
 	return 0
 }
+
+// names are keys of leads whose values are mostly names, or URLs of other machines. They lead elsewhere
+// if they are paths, in which git runs programs or hooks, or have it run a helper, as ext:: does.
+var names = regexp.MustCompile(`^(diff|merge)\.(gui)?tool$|^remote\.(pushdefault|url|pushurl)$|^branch\.(push)?remote$`)
+
+// pathOrHelper finds such a value behind its key.
+var pathOrHelper = regexp.MustCompile(`^[^=]+=([\w+.-]*::|file:|[^:]*/)|^[^=]+url=[^:]+$`)
 
 // keyUses are the keys by their use, with "*" for all of a section.
 var keyUses = map[use][]string{
@@ -301,6 +308,7 @@ var keyUses = map[use][]string{
 		"remote.proxy", "mergetool.layout", "instaweb.browser", "web.browser", "help.browser", "extensions.worktreeconfig",
 		"url.insteadof", "url.pushinsteadof", "protocol.allow", "http.proxy", "http.curloptresolve", "http.cookiefile",
 		"instaweb.modulepath", "instaweb.gitwebdir", "lfs.standalonetransferagent", "diff.tool", "diff.guitool", "merge.tool", "merge.guitool",
+		"remote.pushdefault", "remote.url", "remote.pushurl", "branch.remote", "branch.pushremote",
 	},
 }
 
