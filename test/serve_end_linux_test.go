@@ -38,6 +38,9 @@ func TestServeKilled(t *testing.T) {
 	}
 	// One that is stopped is not waited for.
 	s.server.Process.Signal(syscall.SIGSTOP)
+	if err := unix.Waitid(unix.P_PID, s.server.Process.Pid, nil, unix.WSTOPPED, nil); err != nil { // each thread of it
+		t.Error(err)
+	}
 	if out, err := s.sbx("", "--", "echo", "alone").Output(); err != nil || string(out) != "alone\n" {
 		t.Errorf("%q, %v", out, err)
 	}
