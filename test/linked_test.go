@@ -23,7 +23,7 @@ func TestNoMethodsAreLookedUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Contains(text, []byte("shared.(*listening).announce")) {
+		if !bytes.Contains(text, []byte("shared.(*listeningSocket).announce")) {
 			t.Fatalf("%s: names of functions cannot be found", name)
 		}
 		for _, f := range looksUpMethods {

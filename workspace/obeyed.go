@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -269,7 +270,7 @@ func useOf(key, value string) use {
 	name := section + "." + rest[strings.LastIndexByte(rest, '.')+1:]
 	for _, key := range []string{name, section + ".*"} {
 		for use, keys := range keyUses {
-			if slices.Contains(keys, key) && (use != leads || !names.MatchString(key) || pathOrHelper.MatchString(key+"="+value)) {
+			if slices.Contains(keys, key) && (use != leads || !names().MatchString(key) || pathOrHelper().MatchString(key+"="+value)) {
 				return use
 			}
 		}
@@ -282,10 +283,10 @@ func useOf(key, value string) use {
 
 // names are keys of leads whose values are mostly names, or URLs of other machines. They lead elsewhere
 // if they are paths, in which git runs programs or hooks, or have it run a helper, as ext:: does.
-var names = regexp.MustCompile(`^(diff|merge)\.(gui)?tool$|^remote\.(pushdefault|url|pushurl)$|^branch\.(push)?remote$`)
+var names = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(diff|merge)\.(gui)?tool$|^remote\.(pushdefault|url|pushurl)$|^branch\.(push)?remote$`) })
 
 // pathOrHelper finds such a value behind its key.
-var pathOrHelper = regexp.MustCompile(`^[^=]+=([\w+.-]*::|file:|[^:]*/)|^[^=]+url=[^:]+$`)
+var pathOrHelper = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^=]+=([\w+.-]*::|file:|[^:]*/)|^[^=]+url=[^:]+$`) })
 
 // keyUses are the keys by their use, with "*" for all of a section.
 var keyUses = map[use][]string{

@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"encoding/hex"
 	"regexp"
+	"sync"
 )
 
 // MaxHead is how much of a HEAD git reads to judge it.
 const MaxHead = 255
 
+var refPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?is)^(worktrees/[^/]*/)?(refs/.*|[A-Z_]*HEAD|AUTO_MERGE|BISECT_EXPECTED_REV|MERGE_AUTOSTASH|NOTES_MERGE_(PARTIAL|REF))$`) })
+
 // MayBeRef reports whether git uses a file at that path in a git directory as a ref. Some file systems
 // ignore case.
-var MayBeRef = regexp.MustCompile(`(?is)^(worktrees/[^/]*/)?(refs/.*|[A-Z_]*HEAD|AUTO_MERGE|BISECT_EXPECTED_REV|MERGE_AUTOSTASH|NOTES_MERGE_(PARTIAL|REF))$`).MatchString
+func MayBeRef(path string) bool { return refPath().MatchString(path) }
 
 // Astray reports whether a ref with that text, or with that beginning of MaxHead bytes, leads to what is
 // none: git would write a hash to that file, such as commondir.
