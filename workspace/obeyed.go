@@ -283,7 +283,9 @@ func useOf(key, value string) use {
 
 // names are keys of leads whose values are mostly names, or URLs of other machines. They lead elsewhere
 // if they are paths, in which git runs programs or hooks, or have it run a helper, as ext:: does.
-var names = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(diff|merge)\.(gui)?tool$|^remote\.(pushdefault|url|pushurl)$|^branch\.(push)?remote$`) })
+var names = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(diff|merge)\.(gui)?tool$|^remote\.(pushdefault|url|pushurl)$|^branch\.(push)?remote$`)
+})
 
 // pathOrHelper finds such a value behind its key.
 var pathOrHelper = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^=]+=([\w+.-]*::|file:|[^:]*/)|^[^=]+url=[^:]+$`) })

@@ -10,7 +10,9 @@ import (
 // MaxHead is how much of a HEAD git reads to judge it.
 const MaxHead = 255
 
-var refPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?is)^(worktrees/[^/]*/)?(refs/.*|[A-Z_]*HEAD|AUTO_MERGE|BISECT_EXPECTED_REV|MERGE_AUTOSTASH|NOTES_MERGE_(PARTIAL|REF))$`) })
+var refPath = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?is)^(worktrees/[^/]*/)?(refs/.*|[A-Z_]*HEAD|AUTO_MERGE|BISECT_EXPECTED_REV|MERGE_AUTOSTASH|NOTES_MERGE_(PARTIAL|REF))$`)
+})
 
 // MayBeRef reports whether git uses a file at that path in a git directory as a ref. Some file systems
 // ignore case.
