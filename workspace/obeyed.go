@@ -270,7 +270,7 @@ func useOf(key, value string) use {
 	name := section + "." + rest[strings.LastIndexByte(rest, '.')+1:]
 	for _, key := range []string{name, section + ".*"} {
 		for use, keys := range keyUses {
-			if slices.Contains(keys, key) && (use != leads || !names().MatchString(key) || pathOrHelper().MatchString(key+"="+value)) {
+			if slices.Contains(keys, key) && (use != leads || !slices.Contains(names, key) || pathOrHelper().MatchString(key+"="+value)) {
 				return use
 			}
 		}
@@ -283,9 +283,7 @@ func useOf(key, value string) use {
 
 // names are keys of leads whose values are mostly names, or URLs of other machines. They lead elsewhere
 // if they are paths, in which git runs programs or hooks, or have it run a helper, as ext:: does.
-var names = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(diff|merge)\.(gui)?tool$|^remote\.(pushdefault|url|pushurl)$|^branch\.(push)?remote$`)
-})
+var names = strings.Fields("diff.tool diff.guitool merge.tool merge.guitool remote.pushdefault remote.url remote.pushurl branch.remote branch.pushremote")
 
 // pathOrHelper finds such a value behind its key.
 var pathOrHelper = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^=]+=([\w+.-]*::|file:|[^:]*/)|^[^=]+url=[^:]+$`) })
