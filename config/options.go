@@ -48,10 +48,18 @@ func (f *File) AddEngineOptions(ctx context.Context, o *host.Options, sandbox st
 		engines := launch.New(launch.Options{Builtins: o.Builtins, Declared: o.Engines, Inject: o.Inject})
 		schema, known := engines.Options(def.Engine, def.Isolation == host.IsolationBestEffort)
 		if !known && diags.HasErrors() {
-			var err error
-			if schema, err = askOptions(ctx, *o, def.Engine); err != nil {
+			asking := *o
+			asking.EnginesOnly = true
+			h, err := host.New(ctx, asking)
+			if err != nil {
 				return err
 			}
+			defer h.Close()
+			info, err := h.EngineInfo(ctx, def.Engine)
+			if err != nil {
+				return err
+			}
+			schema = info.Options
 		}
 		raw, diags = f.EngineOptions(sandbox, schema)
 	}
@@ -62,18 +70,6 @@ func (f *File) AddEngineOptions(ctx context.Context, o *host.Options, sandbox st
 	o.Sandboxes = maps.Clone(o.Sandboxes)
 	o.Sandboxes[sandbox] = def
 	return nil
-}
-
-// askOptions starts an engine and returns its options.
-func askOptions(ctx context.Context, o host.Options, engine string) (shared.OptionSchema, error) {
-	o.EnginesOnly = true
-	h, err := host.New(ctx, o)
-	if err != nil {
-		return shared.OptionSchema{}, err
-	}
-	defer h.Close()
-	info, err := h.EngineInfo(ctx, engine)
-	return info.Options, err
 }
 
 // dockersOptions reports whether a config block is docker's and the engine "auto".

@@ -23,8 +23,8 @@ type Step struct {
 // may contain "." and "..". look returns the file at a path, whose directory Follow has already
 // walked; more says whether names are left. Follow calls leave, if not nil, with each directory that a
 // ".." leaves. It returns the final path, and whether all of it exists. It keeps the spelling of a
-// missing part; a ".." that leaves that leads on as if it were a directory, but then the kernel finds
-// nothing at the final path before somebody makes it.
+// missing part. A ".." after a missing directory leads on as if the directory existed, since a command
+// can make it; until then the kernel finds nothing there.
 func Follow(at, rest string, look func(p string, more bool) (Step, error), leave func(dir string)) (end string, there bool, err error) {
 	names := strings.Split(rest, "/")
 	missing := "" // the last missing path

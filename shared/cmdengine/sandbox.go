@@ -304,11 +304,7 @@ func stdioFiles(cmd *shared.Command, stdio shared.Stdio) (files [3]*os.File, nul
 
 func isTerminal(f *os.File) bool {
 	raw, err := f.SyscallConn()
-	if err == nil {
-		controlErr := raw.Control(func(fd uintptr) { _, err = unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ) })
-		err = cmp.Or(err, controlErr)
-	}
-	return err == nil
+	return err == nil && raw.Control(func(fd uintptr) { _, err = unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ) }) == nil && err == nil
 }
 
 // closeAll closes files; some may be nil.
