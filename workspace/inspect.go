@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -351,7 +350,7 @@ func (l GitLayout) Links() Acts {
 		for _, part := range [...]string{"", "refs", "logs"} { // many refs use up no other part's entries
 			left, top := maxLinked, filepath.Join(dir, part)
 			links, all := LinksIn(top, &left, func(p string) bool { return part != "" || entersGit(dir, p) }, func(p string, _ fs.DirEntry) {
-				if gitindex.MayBeRef(strings.TrimPrefix(p, dir+"/")) && gitindex.Astray(beginning(p)) {
+				if (part == "refs" || gitindex.MayBeRef(strings.TrimPrefix(p, dir+"/"))) && gitindex.Astray(beginning(p)) {
 					found.Unclear(fmt.Sprintf("git: %.300q is a ref to what is none, and git writes to that file: %q", p, beginning(p)))
 				}
 			})
@@ -369,17 +368,18 @@ func (l GitLayout) Links() Acts {
 // unknown is a state that equals no other: a command may have changed what nobody looked at.
 func unknown() string { return fmt.Sprint(time.Now().UnixNano()) }
 
-// beginning returns the first bytes of a regular file, enough for gitindex.Astray.
+// beginning returns the first bytes of a regular file, enough for gitindex.Astray. There can be
+// thousands of refs, so it makes no os.File.
 func beginning(p string) []byte {
 	fd, err := hostpath.Openat(unix.AT_FDCWD, p, reading|unix.O_NOFOLLOW, 0)
-	f, err := regular(fd, err, p, math.MaxInt64)
-	if err != nil {
+	defer unix.Close(fd) // without a file it is -1, which closes nothing
+	var st unix.Stat_t
+	if err != nil || unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size == 0 { // see regular
 		return nil
 	}
-	defer f.Close()
 	text := make([]byte, gitindex.MaxHead)
-	n, _ := f.ReadAt(text, 0)
-	return text[:n]
+	n, _ := unix.Pread(fd, text, 0)
+	return text[:max(n, 0)]
 }
 
 // entersGit reports whether Links enters a subdirectory of a git directory. It does not enter hooks,
