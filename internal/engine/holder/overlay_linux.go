@@ -98,7 +98,7 @@ func overlayIn(base int, prefix string, lower int, st *unix.Stat_t, volatile boo
 		return err
 	})
 	if err == unix.EBUSY {
-		err = fmt.Errorf("%w: a process of another command still holds it open, so end that process", unix.EBUSY)
+		err = fmt.Errorf("%w: the disk is slow, or a process of another command still holds it open, so end that process", unix.EBUSY)
 	}
 	if err != nil {
 		return -1, mountError("mounting an overlay", err)

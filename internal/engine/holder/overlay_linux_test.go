@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -201,5 +203,27 @@ func TestOpenBeneath(t *testing.T) {
 		if err != want {
 			t.Errorf("%q: %v, want %v", relative, err, want)
 		}
+	}
+}
+
+// The kernel ends an overlay when it has written the disk, which takes long after a command that has written much.
+func TestLateEndOfAMount(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		after time.Duration
+		want  error
+	}{{0, nil}, {45 * time.Second, nil}, {time.Hour, unix.EBUSY}} {
+		synctest.Test(t, func(t *testing.T) {
+			end := time.Now().Add(test.after)
+			err := patiently(func() error {
+				if time.Now().Before(end) {
+					return unix.EBUSY
+				}
+				return nil
+			})
+			if err != test.want {
+				t.Errorf("a mount that ends after %v: %v", test.after, err)
+			}
+		})
 	}
 }

@@ -228,10 +228,11 @@ func (s *space) detach(at string) {
 	unix.Rmdir(at)
 }
 
-// busyPatience is how long the mount of a dead holder may still exist, and busyStep is the time
-// between two tries: the kernel has nothing to wait on.
+// busyPatience is how long the mount of a dead holder may still exist: at its end the kernel writes
+// all that is unwritten of the file system of its layers to the disk. busyStep is the time between
+// two tries: the kernel has nothing to wait on.
 const (
-	busyPatience = 3 * time.Second
+	busyPatience = time.Minute
 	busyStep     = 5 * time.Millisecond
 )
 
