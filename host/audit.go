@@ -38,7 +38,7 @@ func (h *Host) appendRecord(r audit.Record) error {
 
 // logLateConnections logs connections that processes made after their commands' ends, and that no later
 // command reported.
-func (h *Host) logLateConnections(sb *sandbox.Open, events []shared.Event) {
+func (h *Host) logLateConnections(sb *sandbox.Handle, events []shared.Event) {
 	r := h.record(audit.EventSession, rand.Text(), sb.Name, sb.Engine.Info.Name)
 	for _, e := range events {
 		if use, ok := DecodeEvent(&e).(audit.NetworkUse); ok {

@@ -114,7 +114,7 @@ func (c *Cmd) Approve(scope ApprovalScope) (ApprovalRequest, error) {
 
 // ask finds out whether somebody has approved the command. Without a yes, it returns a
 // *DeniedError.
-func (c *Cmd) ask(ctx context.Context, opened *sandbox.Open, facts policy.Facts) (policy.Decision, error) {
+func (c *Cmd) ask(ctx context.Context, opened *sandbox.Handle, facts policy.Facts) (policy.Decision, error) {
 	request, err := c.request(ctx, opened)
 	if err != nil {
 		return policy.Decision{}, err
@@ -163,7 +163,7 @@ func (c *Cmd) ask(ctx context.Context, opened *sandbox.Open, facts policy.Facts)
 }
 
 // request describes the command for an approver.
-func (c *Cmd) request(ctx context.Context, opened *sandbox.Open) (ApprovalRequest, error) {
+func (c *Cmd) request(ctx context.Context, opened *sandbox.Handle) (ApprovalRequest, error) {
 	command, _, err := c.command(ctx, opened, true)
 	if err != nil {
 		return ApprovalRequest{}, &SandboxError{Sandbox: opened.Name, Err: err}

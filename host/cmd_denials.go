@@ -25,7 +25,7 @@ import (
 // gives up on a file system that does not answer.
 func (c *Cmd) addDenials(missing bool) {
 	opened := c.opened
-	if opened.Resolved.Spec.Unconfined {
+	if opened.Resolution.Spec.Unconfined {
 		return
 	}
 	f := c.failure(opened, c.startedCommand, c.origins)
@@ -55,20 +55,20 @@ func (c *Cmd) addDenials(missing bool) {
 }
 
 // failure describes the command's sandbox, but not the command's end.
-func (c *Cmd) failure(opened *sandbox.Open, command shared.Command, origins []EnvVar) *denial.Failure {
+func (c *Cmd) failure(opened *sandbox.Handle, command shared.Command, origins []EnvVar) *denial.Failure {
 	options := opened.Engine.Info.Options
 	if launch.IsAuto(opened.Definition.Engine) {
 		options = c.host.engines.AutoOptions(opened.Definition.Isolation == IsolationBestEffort)
 	}
 	return &denial.Failure{
-		Sandbox: opened.Name, Spec: &opened.Resolved.Spec, Command: command,
+		Sandbox: opened.Name, Spec: &opened.Resolution.Spec, Command: command,
 		Option: func(name string) bool {
 			var set map[string]any
-			_ = json.Unmarshal(opened.Resolved.Spec.Options, &set) // its engine has read it
+			_ = json.Unmarshal(opened.Resolution.Spec.Options, &set) // its engine has read it
 			return set[name] != true && slices.ContainsFunc(options.Attributes, func(o shared.OptionAttribute) bool { return o.Name == name })
 		},
 		ByPermission: !opened.Engine.Info.Features.Has(shared.FeatureRemap), // nothing is mounted
-		Machine:      witness{held: opened.Resolved.Holds, Witness: &facts.Witness{Machine: c.host.machine, Given: c.callerEnviron(), Environ: command.Env, Notes: c.droppedFromPath(command.Env, origins)}},
+		Machine:      witness{held: opened.Resolution.Holds, Witness: &facts.Witness{Machine: c.host.machine, Given: c.callerEnviron(), Environ: command.Env, Notes: c.droppedFromPath(command.Env, origins)}},
 	}
 }
 
@@ -99,7 +99,7 @@ func (c *Cmd) Denied(call shared.TracedCall) ([]Denial, error) {
 	if err != nil {
 		return nil, &SandboxError{Sandbox: opened.Name, Err: err}
 	}
-	if opened.Resolved.Spec.Unconfined {
+	if opened.Resolution.Spec.Unconfined {
 		return nil, nil
 	}
 	f := c.failure(opened, command, origins)

@@ -165,15 +165,15 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 	done := make(chan found, 1)
 	go func() {
 		var f found
-		c.opened.Resolved.Watched = <-c.watchedPaths
+		c.opened.Resolution.Watched = <-c.watchedPaths
 		if result != nil {
-			f.replaced = facts.Replaced(c.opened.Resolved.Watched)
+			f.replaced = facts.Replaced(c.opened.Resolution.Watched)
 		}
-		if !c.opened.Resolved.Spec.Unconfined { // its end may be unknown because the command killed its init
-			f.made, f.looked = c.host.machine.Changes(c.opened.Resolved), true
+		if !c.opened.Resolution.Spec.Unconfined { // its end may be unknown because the command killed its init
+			f.made, f.looked = c.host.machine.Changes(c.opened.Resolution), true
 		}
 		f.unkept = c.host.keepFindings(&f.made)
-		if result != nil && c.opened.Resolved.Spec.Network.Gated() {
+		if result != nil && c.opened.Resolution.Spec.Network.Gated() {
 			<-c.events // the last events report connections
 		}
 		f.unlogged = c.logEnd(result, c.endErr)

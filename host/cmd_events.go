@@ -21,14 +21,14 @@ const maxDegraded = 1000
 
 func (c *Cmd) watchEvents() {
 	defer close(c.events)
-	for _, note := range fewNotes(slices.Concat(c.earlyNotes, c.opened.Resolved.Notes, c.environmentNotes)) {
+	for _, note := range fewNotes(slices.Concat(c.earlyNotes, c.opened.Resolution.Notes, c.environmentNotes)) {
 		c.event(shared.Event{Kind: shared.EventDegraded, Time: time.Now(), Message: note})
 	}
 	for _, e := range c.opened.Lost {
 		e.Time = time.Now()
 		c.event(e)
 	}
-	for _, e := range session.UnboundedEvents(&c.opened.Resolved.Spec) {
+	for _, e := range session.UnboundedEvents(&c.opened.Resolution.Spec) {
 		c.event(e)
 	}
 	events := c.process.Events()

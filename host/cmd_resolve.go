@@ -33,12 +33,12 @@ func (c *Cmd) opening(ctx context.Context) context.Context {
 }
 
 // command resolves the request. With planning it executes no program.
-func (c *Cmd) command(ctx context.Context, opened *sandbox.Open, planning bool) (shared.Command, []env.Var, error) {
-	dir, err := c.host.machine.Workdir(opened.Resolved, c.Dir, c.callerDir())
+func (c *Cmd) command(ctx context.Context, opened *sandbox.Handle, planning bool) (shared.Command, []env.Var, error) {
+	dir, err := c.host.machine.Workdir(opened.Resolution, c.Dir, c.callerDir())
 	if err != nil {
 		return shared.Command{}, nil, err
 	}
-	in, notes := c.host.machine.EnvInput(ctx, opened.Resolved, &opened.Definition, c.callerEnviron(), planning)
+	in, notes := c.host.machine.EnvInput(ctx, opened.Resolution, &opened.Definition, c.callerEnviron(), planning)
 	in.Root = in.Root && opened.Engine.Info.Features.Has(shared.FeatureKernelFiltered)
 	in.Command, c.environmentNotes = c.Env, notes
 	entries, origins, err := env.Compute(in)

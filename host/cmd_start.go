@@ -187,7 +187,7 @@ func (c *Cmd) begin(ctx context.Context) error {
 	tried := ""
 	err = c.host.pool.FirstUsable(ctx, &t, &facts, func(via sandbox.Route, engine string) error {
 		tried = engine
-		return c.host.pool.Try(c.opening(ctx), t, via, func(opened *sandbox.Open) error { return c.startIn(ctx, opened, opened.Decision) })
+		return c.host.pool.Try(c.opening(ctx), t, via, func(opened *sandbox.Handle) error { return c.startIn(ctx, opened, opened.Decision) })
 	})
 	if facts.State != policy.EngineUnavailable {
 		if e, ok := errors.AsType[*sandbox.RuleError](err); ok {
@@ -229,7 +229,7 @@ func (c *Cmd) beginUnsandboxed(ctx context.Context, t sandbox.Target, facts poli
 
 // startIn starts the command in an opened sandbox. After an error nothing of the command has run,
 // and it may start in another one.
-func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy.Decision) (err error) {
+func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Handle, decision policy.Decision) (err error) {
 	c.opened = opened
 	defer func() {
 		if err != nil {
@@ -239,18 +239,18 @@ func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy
 	}()
 	c.change(func(r *Report) {
 		*r = Report{Sandbox: opened.Name, Engine: opened.Engine.Info.Name, EngineProgram: opened.Engine.Program, Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason}
-		if slices.ContainsFunc(opened.Resolved.Spec.Table, func(e shared.Entry) bool { return e.Access == shared.Overlay && e.Why == view.OriginReview }) {
+		if slices.ContainsFunc(opened.Resolution.Spec.Table, func(e shared.Entry) bool { return e.Access == shared.Overlay && e.Why == view.OriginReview }) {
 			r.Review = opened.Definition.Review // there is something to write
 		}
-		r.Session, r.Overlays = c.host.sessionOf(opened), view.Overlays(&opened.Resolved.Spec)
+		r.Session, r.Overlays = c.host.sessionOf(opened), view.Overlays(&opened.Resolution.Spec)
 	})
 	command, files, err := c.ready(ctx, opened, decision)
 	if err != nil {
 		return err
 	}
 	watching := make(chan []facts.Watched, 1)
-	if spec := &opened.Resolved.Spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules are by path
-		go func() { watching <- opened.Resolved.Watch(opened.Engine.Info.Features) }()
+	if spec := &opened.Resolution.Spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules are by path
+		go func() { watching <- opened.Resolution.Watch(opened.Engine.Info.Features) }()
 	} else {
 		watching <- nil
 	}
@@ -276,7 +276,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Open, decision policy
 
 // ready makes the engine's inputs, once the command may run. It reports the decision to the caller
 // first.
-func (c *Cmd) ready(ctx context.Context, opened *sandbox.Open, decision policy.Decision) (command shared.Command, files shared.Stdio, err error) {
+func (c *Cmd) ready(ctx context.Context, opened *sandbox.Handle, decision policy.Decision) (command shared.Command, files shared.Stdio, err error) {
 	if decision.Outcome == policy.Denied { // a second check, in case a caller forgot
 		return command, files, &DeniedError{Sandbox: opened.Name, Decision: decision}
 	}
@@ -304,7 +304,7 @@ func (c *Cmd) ready(ctx context.Context, opened *sandbox.Open, decision policy.D
 
 // streams are the command's standard input and output in the opened sandbox.
 func (c *Cmd) streams() *stdio.Streams {
-	spec := &c.opened.Resolved.Spec
+	spec := &c.opened.Resolution.Spec
 	return &stdio.Streams{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, TTY: c.TTY, Size: c.Size, Suspend: c.Suspend,
 		Confined: !spec.Unconfined, User: spec.User, MayOutlive: spec.Session.Processes, AfterExit: c.Background}
 }

@@ -35,7 +35,7 @@ type run struct {
 	giveUpOnce sync.Once
 	overdue    chan struct{} // closed when Wait must return
 
-	opened *sandbox.Open
+	opened *sandbox.Handle
 	endErr error
 
 	files            stdio.Files

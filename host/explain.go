@@ -26,24 +26,24 @@ func (c *Cmd) Explain() (*Explanation, error) {
 		return nil, &SandboxError{Sandbox: opened.Name, Err: opened.Engine.Lost(err)}
 	}
 	var remarks []string
-	if !opened.Resolved.Spec.Unconfined {
-		remarks = opened.Resolved.Remarks
+	if !opened.Resolution.Spec.Unconfined {
+		remarks = opened.Resolution.Remarks
 	}
 	var lost []string
 	for _, e := range opened.Lost {
 		lost = append(lost, e.Message)
 	}
-	plan.Notes = slices.Concat(c.earlyNotes, lost, opened.Resolved.Notes, c.environmentNotes, remarks, c.host.machine.DirNotes(c.Dir, c.callerDir()), c.droppedFromPath(command.Env, origins), session.UnboundedNotes(&opened.Resolved.Spec), plan.Notes)
+	plan.Notes = slices.Concat(c.earlyNotes, lost, opened.Resolution.Notes, c.environmentNotes, remarks, c.host.machine.DirNotes(c.Dir, c.callerDir()), c.droppedFromPath(command.Env, origins), session.UnboundedNotes(&opened.Resolution.Spec), plan.Notes)
 	return &Explanation{
 		Sandbox: opened.Name, Engine: opened.Engine.Info.Name, Source: opened.Engine.Source,
 		Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason, Asks: decision.Ask,
 		Exposure: list(decision.Exposure), Sensitive: list(decision.Sensitive),
-		Session: c.host.sessionOf(opened), Spec: opened.Resolved.Spec, Command: command, Env: list(origins), Plan: plan,
+		Session: c.host.sessionOf(opened), Spec: opened.Resolution.Spec, Command: command, Env: list(origins), Plan: plan,
 	}, nil
 }
 
 // explainRoute decides like begin. It starts no command, asks nobody, and uses up no approval.
-func (c *Cmd) explainRoute() (*sandbox.Open, policy.Decision, error) {
+func (c *Cmd) explainRoute() (*sandbox.Handle, policy.Decision, error) {
 	t, facts, err := c.resolveTarget()
 	if err == nil && c.host.options.EnginesOnly {
 		err = sandbox.ErrNoWorkspace
@@ -57,7 +57,7 @@ func (c *Cmd) explainRoute() (*sandbox.Open, policy.Decision, error) {
 	}
 	var cause error
 	if !c.NoSandbox {
-		var opened *sandbox.Open
+		var opened *sandbox.Handle
 		if opened, facts, cause = c.host.pool.Ready(c.ctx, t); cause == nil {
 			return opened, opened.Decision, nil
 		} else if facts.State != policy.EngineUnavailable {

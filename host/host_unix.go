@@ -236,8 +236,8 @@ func (h *Host) HasProcesses() bool { return h.pool.HasProcesses() }
 func (h *Host) EndProcesses(ctx context.Context) error { return h.pool.EndProcesses(ctx) }
 
 // sessionOf returns the session of a sandbox.
-func (h *Host) sessionOf(opened *sandbox.Open) SessionReport {
-	return SessionReport{Name: h.session.Name(), Dir: h.session.Shown(opened.Resolved.Spec.Session.Dir)}
+func (h *Host) sessionOf(opened *sandbox.Handle) SessionReport {
+	return SessionReport{Name: h.session.Name(), Dir: h.session.Shown(opened.Resolution.Spec.Session.Dir)}
 }
 
 // keepFindings adds a command's findings to the list. It returns why it could not.

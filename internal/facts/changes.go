@@ -31,7 +31,7 @@ type repository struct {
 }
 
 // at returns the state of the repository in a directory.
-func (f *lookup) at(out *Resolved, top string) repository {
+func (f *lookup) at(out *Resolution, top string) repository {
 	l, err := f.layout(top)
 	used := []workspace.GitLayout{l}
 	r := repository{fmt.Sprintf("%s %q %q", l.Kind, l.GitDir, l.CommonDir), workspace.Acts{}}
@@ -79,7 +79,7 @@ type baseline struct {
 }
 
 // look returns the current state.
-func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b baseline) {
+func (m *Machine) look(out *Resolution, look *lookup, found *scan.Result) (b baseline) {
 	b.Began = time.Now().Add(-tick)
 	// Also in any other reported repository: editors run git status there.
 	nested, _, _ := out.reportable(found)
@@ -127,7 +127,7 @@ func (m *Machine) look(out *Resolved, look *lookup, found *scan.Result) (b basel
 }
 
 // acts returns what git acts on in some repositories, in bounded time: commands may have made them.
-func (f *lookup) acts(out *Resolved, open []string) workspace.GitActions {
+func (f *lookup) acts(out *Resolution, open []string) workspace.GitActions {
 	ctx, cancel := context.WithTimeout(f.ctx, inspecting)
 	defer cancel()
 	return f.m.Workspace.GitActions(ctx, f.layout, out.Readable, open, f.m.Owner.gitUser(), f.left)
@@ -144,13 +144,13 @@ func oneOf(list []string) func(string) bool {
 }
 
 // userRepositories are the user's repositories, also those that a command has just taken from them.
-func (out *Resolved) userRepositories() []string {
+func (out *Resolution) userRepositories() []string {
 	return slices.Concat(out.GuardedRepositories, slices.DeleteFunc(slices.Clone(out.owned), oneOf(out.GuardedRepositories)))
 }
 
 // ContinueFrom makes the end of the previous command the baseline of this one, in a session whose
 // processes go on: this command reports what they make in between.
-func (out *Resolved) ContinueFrom(last *Resolved) {
+func (out *Resolution) ContinueFrom(last *Resolution) {
 	if last.HasLastLook() {
 		out.baseline, out.owned = *last.lastLook, last.GuardedRepositories
 	}
@@ -183,7 +183,7 @@ func (u *unprotected) looks(left *workspace.Budget) string {
 
 // LeaveUnprotected removes the holds that an engine without mount.nested cannot protect. The host
 // reports what a command makes or changes there; for git, what git acts on.
-func (out *Resolved) LeaveUnprotected() error {
+func (out *Resolution) LeaveUnprotected() error {
 	left, err := out.View.LeaveUnprotected(out.Spec.Table)
 	budget := workspace.NewBudget()
 	for _, e := range left {
@@ -210,7 +210,7 @@ type Changes struct {
 
 // reportable is [view.View.Reportable] without the git directories of worktrees, and without an empty
 // .git, which git ignores but a command may fill.
-func (out *Resolved) reportable(found *scan.Result, more ...[]string) (repositories, instructions, unread []string) {
+func (out *Resolution) reportable(found *scan.Result, more ...[]string) (repositories, instructions, unread []string) {
 	repositories, instructions, unread = out.Reportable(found)
 	for _, dir := range unread { // a command may have made it unreadable
 		for _, name := range view.ActingNames() {
@@ -239,7 +239,7 @@ func (out *Resolved) reportable(found *scan.Result, more ...[]string) (repositor
 }
 
 // ignored returns those of some paths that git ignored before the command.
-func (m *Machine) ignored(out *Resolved, look *lookup, list []string) (ignored []string) {
+func (m *Machine) ignored(out *Resolution, look *lookup, list []string) (ignored []string) {
 	for _, root := range m.Workspace.Roots() {
 		// Everything at the top is reported.
 		in := slices.DeleteFunc(slices.Clone(list), func(p string) bool {
@@ -255,7 +255,7 @@ func (m *Machine) ignored(out *Resolved, look *lookup, list []string) (ignored [
 
 // newInstructions returns the unprotected files that were made or changed, and new files at paths
 // that are not held.
-func (out *Resolved) newInstructions(now *baseline, left *workspace.Budget) (made []string) {
+func (out *Resolution) newInstructions(now *baseline, left *workspace.Budget) (made []string) {
 	seen := map[unprotected]string{} // now
 	for _, u := range now.Unprotected {
 		seen[unprotected{Path: u.Path, Led: u.Led, Free: u.Free}] = u.LookedUp
@@ -300,7 +300,7 @@ func holdsPlace(p string) bool {
 }
 
 // Changes finds what changed since the start of the command.
-func (m *Machine) Changes(out *Resolved) (made Changes) {
+func (m *Machine) Changes(out *Resolution) (made Changes) {
 	ctx, cancel := context.WithTimeout(context.Background(), inspecting)
 	defer cancel()
 	look := newLookup(ctx, m, out.writable)
@@ -319,7 +319,7 @@ func (m *Machine) Changes(out *Resolved) (made Changes) {
 }
 
 // changesOf finds how the state now differs from that before the command.
-func (m *Machine) changesOf(out *Resolved, look *lookup, now *baseline, made *Changes) {
+func (m *Machine) changesOf(out *Resolution, look *lookup, now *baseline, made *Changes) {
 	lost := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(now.Lost))), oneOf(out.baseline.Lost)) // where a command made them, what it writes ends with it
 	made.LostWorktrees = lost[:min(len(lost), maxChanges)]
 	made.Instructions = out.newInstructions(now, look.left)
@@ -382,7 +382,7 @@ func (made *Changes) unclear(dir, why string) {
 // repositoryReports returns the reports of repositories that were made, and of those that existed
 // and are others now. changed has, by repository, what git acts on now and did not before. more are
 // the repositories for which there is no space left.
-func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, list []string, changed map[string]workspace.Change) (reports []RepositoryReport, more []string) {
+func (m *Machine) repositoryReports(out *Resolution, look *lookup, now *baseline, list []string, changed map[string]workspace.Change) (reports []RepositoryReport, more []string) {
 	before := workspace.Acts{} // of all: a worktree's is in the main repository too
 	for _, r := range out.baseline.Repositories {
 		maps.Copy(before, r.Acts)
@@ -432,7 +432,7 @@ func (m *Machine) repositoryReports(out *Resolved, look *lookup, now *baseline, 
 
 // ChangesSince finds what changed since the end of the last command of a session, when nothing of
 // the session runs any more.
-func (m *Machine) ChangesSince(last *Resolved) Changes {
+func (m *Machine) ChangesSince(last *Resolution) Changes {
 	last.ContinueFrom(last)
 	last.Spec.Session.Processes = false
 	return m.Changes(last)
@@ -500,7 +500,7 @@ func (r *RepositoryReport) String() string {
 }
 
 // committed reports whether a commit was made since.
-func (out *Resolved) committed() bool {
+func (out *Resolution) committed() bool {
 	const most = 64 << 20
 	log, err := workspace.ReadNoSymlinks(out.headLog, most)
 	return err == nil && int64(len(log)) > out.baseline.HeadLogSize && bytes.Contains(log[out.baseline.HeadLogSize:], []byte("\tcommit"))

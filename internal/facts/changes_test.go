@@ -47,7 +47,7 @@ func TestInstructionsAreNoHolds(t *testing.T) {
 	for _, name := range []string{"held", "ignored", "gone", "hooks", "both", "file", "link", "fifo"} {
 		files = append(files, at(name))
 	}
-	if got, want := (&Resolved{View: new(view.View)}).newInstructions(&baseline{Instructions: files}, workspace.NewBudget()), []string{at("hooks"), at("both"), at("file"), at("link"), at("fifo")}; !slices.Equal(got, want) {
+	if got, want := (&Resolution{View: new(view.View)}).newInstructions(&baseline{Instructions: files}, workspace.NewBudget()), []string{at("hooks"), at("both"), at("file"), at("link"), at("fifo")}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -60,7 +60,7 @@ func TestManyInstructions(t *testing.T) {
 	for i := range many {
 		files = append(files, fmt.Sprintf("/none/such/project/d%06d/.envrc", i))
 	}
-	out := &Resolved{View: new(view.View), baseline: baseline{Instructions: files}}
+	out := &Resolution{View: new(view.View), baseline: baseline{Instructions: files}}
 	began := time.Now()
 	made := out.newInstructions(&baseline{Instructions: files}, workspace.NewBudget())
 	if took := time.Since(began); len(made) > 0 || took > time.Minute { // less than a second; quadratic, it takes many minutes
@@ -79,7 +79,7 @@ func TestManyOddRepositories(t *testing.T) {
 		list, odd[p] = append(list, p), repository{Acts: workspace.Acts{"unclear " + p + " is not understood": ""}}
 	}
 	m := OnlyCaller(Caller{})
-	out := &Resolved{View: new(view.View), baseline: baseline{Repositories: odd}}
+	out := &Resolution{View: new(view.View), baseline: baseline{Repositories: odd}}
 	began := time.Now()
 	reports, more := m.repositoryReports(out, newLookup(t.Context(), m, nil), &baseline{Repositories: odd}, list, nil)
 	if took := time.Since(began); len(reports)+len(more) > 0 || took > time.Minute { // less than a second; quadratic, it takes many minutes

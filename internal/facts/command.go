@@ -29,7 +29,7 @@ func (m *Machine) HostDir(dir, current string) (string, error) {
 
 // Workdir returns the working directory for a host directory: its path inside, or itself for an
 // unconfined command.
-func (m *Machine) Workdir(r *Resolved, dir, current string) (string, error) {
+func (m *Machine) Workdir(r *Resolution, dir, current string) (string, error) {
 	resolved, err := m.HostDir(dir, current)
 	if err != nil || r.Spec.Unconfined {
 		return resolved, err
@@ -50,7 +50,7 @@ const MachinesTemp = view.OriginTemp + ": without a sandbox /tmp is this machine
 
 // EnvInput is the input for a sandboxed command's environment, without the command's own variables;
 // environ is the caller's. With planning it executes no program.
-func (m *Machine) EnvInput(ctx context.Context, r *Resolved, d *view.Definition, environ []string, planning bool) (in env.Input, notes []string) {
+func (m *Machine) EnvInput(ctx context.Context, r *Resolution, d *view.Definition, environ []string, planning bool) (in env.Input, notes []string) {
 	spec := &r.Spec
 	in = env.Input{
 		Caller: environ, Toolchains: r.Variables, Passthrough: d.EnvPassthrough,

@@ -19,7 +19,7 @@ import (
 
 // useCopies shows the configurations that a command must see, from copies named by their checksums.
 // If no copy is possible, the command sees the originals.
-func (m *Machine) useCopies(out *Resolved) {
+func (m *Machine) useCopies(out *Resolution) {
 	for i := range out.Spec.Table {
 		e := &out.Spec.Table[i]
 		content, ok := out.FixedContents[e.Source]

@@ -1,6 +1,6 @@
 // Package facts looks at the machine for commands: at git, the trees that they see, sockets, homes,
 // toolchains, links and credentials. Package view decides with what it finds, and the result is the
-// [Resolved] form of a definition.
+// [Resolution] form of a definition.
 //
 // It changes little: it holds paths that do not exist, makes directories that must exist to be
 // hidden, and keeps copies of git configurations. After a command it finds what that changed.
@@ -8,7 +8,7 @@
 // # The files
 //
 // A [Machine] (machine.go) knows the caller (caller.go), and the user of a root caller's commands
-// (accounts.go). Resolve (resolve.go) makes the [Resolved] form (resolved.go) of a definition from
+// (accounts.go). Resolve (resolve.go) makes the [Resolution] (resolution.go) of a definition from
 // the input for package view (input.go): followed links and repositories (lookup.go), mounts
 // (mounts.go), searched trees (search.go), bound sockets (unixsockets_linux.go), sockets of services
 // (controlsockets.go), toolchains (toolchains.go, with toolchains_find.go), this program's own files

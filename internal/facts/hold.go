@@ -24,7 +24,7 @@ import (
 // removes from the Spec paths that a command cannot create either, and refuses the rest. Otherwise
 // the first of two commands could prevent a stub, with a full disk or a directory's mode, and the
 // second could undo that and create the path.
-func (m *Machine) Hold(ctx context.Context, out *Resolved) (*stubs.Hold, error) {
+func (m *Machine) Hold(ctx context.Context, out *Resolution) (*stubs.Hold, error) {
 	var wanted []stubs.Stub
 	for _, h := range out.Holds {
 		wanted = append(wanted, stubs.Stub(h))

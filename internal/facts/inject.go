@@ -26,7 +26,7 @@ import (
 
 // inject finds the credentials that a definition adds to requests, the placeholders for commands,
 // and a certificate that commands trust. The notes are about unavailable credentials.
-func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *view.Input) (notes []string, err error) {
+func (m *Machine) inject(ctx context.Context, q *Request, out *Resolution, in *view.Input) (notes []string, err error) {
 	sets := m.Sets()
 	for _, name := range q.Injected(sets) {
 		origin := fmt.Sprintf("%s %q", view.OriginInject, name)
@@ -80,14 +80,14 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolved, in *vie
 }
 
 // withhold gives commands a placeholder.
-func (r *Resolved) withhold(variable string, secret shared.Secret, origin string) {
+func (r *Resolution) withhold(variable string, secret shared.Secret, origin string) {
 	r.instead = append(r.instead, env.Secret{Name: variable, Value: view.Placeholder(variable), Origin: origin})
 	r.withheldSecrets = append(r.withheldSecrets, secret)
 }
 
 // trustCopied makes sure that commands see the certificate: without a copy of the file they would see
 // the original.
-func (m *Machine) trustCopied(out *Resolved) error {
+func (m *Machine) trustCopied(out *Resolution) error {
 	for _, e := range out.Spec.Table {
 		switch original := out.Copies[e.Source]; {
 		case e.Why != view.OriginInject:

@@ -30,7 +30,7 @@ const unprotects = "could be written"
 
 // Watch records what is hidden and protected from a command at its start, without what the engine
 // does not protect.
-func (r *Resolved) Watch(have shared.Features) (list []Watched) {
+func (r *Resolution) Watch(have shared.Features) (list []Watched) {
 	hostPath := view.HostPaths(r.Spec.Table)
 	list = make([]Watched, 0, len(r.Spec.Table))
 	for i := range r.Spec.Table {

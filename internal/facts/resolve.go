@@ -15,8 +15,8 @@ import (
 )
 
 // Resolve looks at the machine for a definition. Package view decides what its commands see.
-func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
-	out := &Resolved{Spec: shared.Spec{
+func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolution, error) {
+	out := &Resolution{Spec: shared.Spec{
 		Sandbox: q.Name,
 		Session: q.Session,
 		Options: q.Config,
@@ -53,7 +53,7 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolved, error) {
 }
 
 // table makes the table of a definition.
-func (m *Machine) table(in *view.Input, look *lookup, out *Resolved, onDemand bool) (err error) {
+func (m *Machine) table(in *view.Input, look *lookup, out *Resolution, onDemand bool) (err error) {
 	if out.View, err = view.Show(in, look); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolved, onDemand bo
 
 // AsHost returns the Spec for an engine that shows every path at its place on the host, with notes:
 // second spellings work there only by the host's own links.
-func (r *Resolved) AsHost() (shared.Spec, []string) {
+func (r *Resolution) AsHost() (shared.Spec, []string) {
 	spec := r.Spec
 	var notes []string
 	spec.Table = slices.Clone(spec.Table)

@@ -305,6 +305,6 @@ func TestSpellingsWithoutRemap(t *testing.T) {
 	}
 }
 
-func (m *Machine) resolve(ctx context.Context, name string, d view.Definition) (*Resolved, error) {
+func (m *Machine) resolve(ctx context.Context, name string, d view.Definition) (*Resolution, error) {
 	return m.Resolve(ctx, Request{Name: name, Definition: d})
 }

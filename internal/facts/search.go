@@ -15,7 +15,7 @@ import (
 
 // search searches all that a definition shows, if there may be paths to hide in it. Otherwise it
 // searches only where the host reports what commands make.
-func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err error) {
+func (m *Machine) search(out *Resolution, look *lookup) (found *view.Found, err error) {
 	found = &view.Found{Protected: &scan.Result{}}
 	if found.Deny, found.Protect, err = out.Rules(); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (m *Machine) search(out *Resolved, look *lookup) (found *view.Found, err er
 }
 
 // searchTrees searches some trees now, and their reported part again after the command.
-func (out *Resolved) searchTrees(s *scan.Scanner, trees []string, found *view.Found) (err error) {
+func (out *Resolution) searchTrees(s *scan.Scanner, trees []string, found *view.Found) (err error) {
 	out.searchAgain = func() (*scan.Result, error) { return s.ScanTo(out.ReportDepth(trees)) }
 	found.Trees, err = s.Scan()
 	return err

@@ -22,7 +22,7 @@ const originSettings = "git: your settings"
 // showSettings shows the configuration that git inside reads as the system's, so that a
 // repository's own has precedence: the user's settings, and excludes for hidden files, which git
 // must neither add nor report.
-func (m *Machine) showSettings(out *Resolved) {
+func (m *Machine) showSettings(out *Resolution) {
 	config, excludes := out.Settings.Config, m.excludes(out)+out.hiddenFromGit()
 	if config == "" && excludes == "" {
 		return
@@ -39,7 +39,7 @@ func (m *Machine) showSettings(out *Resolved) {
 
 // excludes is the content of the user's core.excludesFile. If commands can write it, or lead it
 // elsewhere, it is empty: it could be any file of the user.
-func (m *Machine) excludes(out *Resolved) string {
+func (m *Machine) excludes(out *Resolution) string {
 	p := out.Settings.Excludes
 	way := Follow(p)
 	if p == "" || way.Err != nil || way.Kind != view.File || paths.InsideAny([]string{"/proc", "/sys", "/dev"}, way.End) {
@@ -60,7 +60,7 @@ func (m *Machine) excludes(out *Resolved) string {
 
 // headLog is git's log of commits in the workspace's root; "" if its user would sign none, or the
 // definition configures git.
-func (m *Machine) headLog(out *Resolved, in *view.Input, look *lookup) string {
+func (m *Machine) headLog(out *Resolution, in *view.Input, look *lookup) string {
 	l, err := look.layout(m.Workspace.Root())
 	if !out.Settings.Signs || err != nil || in.Env["GIT_CONFIG_COUNT"] != "" {
 		return ""
@@ -69,7 +69,7 @@ func (m *Machine) headLog(out *Resolved, in *view.Input, look *lookup) string {
 }
 
 // showCopy keeps a copy of a text and returns its path, or "".
-func (m *Machine) showCopy(out *Resolved, text string) string {
+func (m *Machine) showCopy(out *Resolution, text string) string {
 	file := m.copyOf([]byte(text))
 	if file == "" || out.WritableAt(file) {
 		return ""
@@ -83,7 +83,7 @@ func (m *Machine) showCopy(out *Resolved, text string) string {
 
 // hiddenFromGit are patterns for the hidden paths in the work trees of the workspace's
 // repositories.
-func (r *Resolved) hiddenFromGit() string {
+func (r *Resolution) hiddenFromGit() string {
 	var list strings.Builder
 	for _, e := range r.Spec.Table {
 		if e.Access != shared.Hidden {

@@ -85,7 +85,7 @@ func (k *mark) end(told bool) {
 }
 
 // Begin records that a command may make changes from now on.
-func (m *Machine) Begin(out *Resolved) {
+func (m *Machine) Begin(out *Resolution) {
 	if out.Spec.Unconfined {
 		return
 	}
@@ -105,14 +105,14 @@ func (m *Machine) Begin(out *Resolved) {
 }
 
 // addNote adds a note. Commands may share the others.
-func (out *Resolved) addNote(note string) {
+func (out *Resolution) addNote(note string) {
 	out.Notes = append(out.Notes[:len(out.Notes):len(out.Notes)], note)
 }
 
 // End is called when the command can make no more changes, except by processes that go on in its
 // session. ran says whether it ran; told, whether its changes, and those of earlier commands, were
 // reported.
-func (out *Resolved) End(ran, told bool) {
+func (out *Resolution) End(ran, told bool) {
 	if told {
 		for _, k := range out.unreported {
 			os.Remove(k.name)
@@ -126,7 +126,7 @@ func (out *Resolved) End(ran, told bool) {
 }
 
 // EndAfter is End for processes that the command left running. out may be nil.
-func (out *Resolved) EndAfter(told bool) {
+func (out *Resolution) EndAfter(told bool) {
 	if out != nil {
 		out.mark.end(told)
 		out.mark = nil
@@ -134,7 +134,7 @@ func (out *Resolved) EndAfter(told bool) {
 }
 
 // readMarks finds the marks of this workspace's commands without a report.
-func (m *Machine) readMarks(out *Resolved) {
+func (m *Machine) readMarks(out *Resolution) {
 	dir, prefix := m.markDir(), m.markPrefix()
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -148,7 +148,7 @@ func (m *Machine) readMarks(out *Resolved) {
 }
 
 // readMark takes over a mark, unless the host of its command lives or has just removed it.
-func (out *Resolved) readMark(name, root string) error {
+func (out *Resolution) readMark(name, root string) error {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err

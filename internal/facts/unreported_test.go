@@ -65,7 +65,7 @@ func TestUntold(t *testing.T) {
 	m := tree{base: base, project: top}.machine(t)
 	m.Caller.Environ = NewEnvironment([]string{"XDG_STATE_HOME=" + base + "/state"})
 	wide := view.Definition{BindPaths: []view.Bind{{Host: other, Writable: true}}}
-	resolve := func(d view.Definition) *Resolved {
+	resolve := func(d view.Definition) *Resolution {
 		t.Helper()
 		out, err := m.resolve(t.Context(), "fast", d)
 		if err != nil {
@@ -143,7 +143,7 @@ func TestBetweenCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &Machine{Config: Config{Workspace: ws, Caller: Caller{UID: 1000, Home: base + "/home", Environ: NewEnvironment([]string{"XDG_STATE_HOME=" + base + "/state"})}}}
-	resolve := func() *Resolved {
+	resolve := func() *Resolution {
 		t.Helper()
 		out, err := m.resolve(t.Context(), "fast", view.Definition{})
 		if err != nil {
@@ -205,7 +205,7 @@ func TestMarksOfTheLiving(t *testing.T) {
 					return
 				default:
 				}
-				out := &Resolved{View: living.View}
+				out := &Resolution{View: living.View}
 				if m.readMarks(out); len(out.unreported) > 0 {
 					failed <- errors.New("the mark of a living one counts as unreported")
 					return

@@ -150,7 +150,7 @@ func (p *Pool) FirstUsable(ctx context.Context, t *Target, facts *policy.Facts, 
 
 // Ready returns the sandbox of a definition in an engine that works on this machine, or the facts
 // and why no engine does. The caller must release it.
-func (p *Pool) Ready(ctx context.Context, t Target) (opened *Open, facts policy.Facts, err error) {
+func (p *Pool) Ready(ctx context.Context, t Target) (opened *Handle, facts policy.Facts, err error) {
 	facts = p.Facts(t.Definition)
 	err = p.FirstUsable(ctx, &t, &facts, func(via Route, _ string) (err error) {
 		if opened, err = p.Get(ctx, t, via); err != nil {
@@ -184,7 +184,7 @@ func notReady(sandbox string, probe shared.Probe) error {
 const unconfinedEngine = "noop"
 
 // Unconfined returns what runs a command without its sandbox. The cause is why it has none, or nil.
-func (p *Pool) Unconfined(ctx context.Context, t Target, cause error) (*Open, error) {
+func (p *Pool) Unconfined(ctx context.Context, t Target, cause error) (*Handle, error) {
 	if e, ok := errors.AsType[*Error](cause); ok {
 		cause = e.Err
 	}
@@ -205,9 +205,9 @@ const startTries = 5
 // Try opens the sandbox and calls start. A refusal of its engine can be about a file that somebody
 // has removed or replaced meanwhile; an engine that crashed may not have received the request.
 // Nothing has run then, and Try looks at the machine again.
-func (p *Pool) Try(ctx context.Context, t Target, via Route, start func(*Open) error) (err error) {
+func (p *Pool) Try(ctx context.Context, t Target, via Route, start func(*Handle) error) (err error) {
 	for range startTries {
-		var opened *Open
+		var opened *Handle
 		if opened, err = p.Get(ctx, t, via); err == nil {
 			err = start(opened)
 		}

@@ -28,7 +28,7 @@ type sharedProcesses struct {
 	idle   *time.Timer   // while there are no users
 	ended  chan struct{} // closed when nothing runs any more; nil if nobody waits for that
 
-	last  *facts.Resolved // of the last command that has ended, with the state then
+	last  *facts.Resolution // of the last command that has ended, with the state then
 	slot  *slot
 	holds []func() // release the stubs of one table each
 }
@@ -88,7 +88,7 @@ func (k *sharedProcesses) keep(s *slot, releaseHeld func()) {
 }
 
 // carryOver makes changes between two commands part of the second's report. k may be nil.
-func (k *sharedProcesses) carryOver(now *facts.Resolved) {
+func (k *sharedProcesses) carryOver(now *facts.Resolution) {
 	if k != nil {
 		k.pool.mu.Lock()
 		defer k.pool.mu.Unlock()
@@ -97,7 +97,7 @@ func (k *sharedProcesses) carryOver(now *facts.Resolved) {
 }
 
 // leave counts one command less; ended is that command, if it ran. k may be nil.
-func (k *sharedProcesses) leave(ended *facts.Resolved) {
+func (k *sharedProcesses) leave(ended *facts.Resolution) {
 	if k == nil {
 		return
 	}

@@ -21,18 +21,18 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Open is a definition opened in an engine.
-type Open struct {
+// Handle is a definition opened in an engine.
+type Handle struct {
 	shared.Sandbox
 	Name         string
 	Definition   view.Definition
-	Resolved     *facts.Resolved
+	Resolution   *facts.Resolution
 	Engine       *launch.Engine
 	Decision     policy.Decision
 	Lost         []shared.Event // what the engine cannot enforce and the definition accepts
 	resolvedSpec shared.Spec    // the resolved one
 	running      *atomic.Int64  // commands and other users
-	onLateEvents func(*Open, []shared.Event)
+	onLateEvents func(*Handle, []shared.Event)
 	processes    *sharedProcesses // nil if nothing goes on after a command
 	// releaseHeld releases one command's stubs.
 	releaseHeld func()
@@ -41,21 +41,21 @@ type Open struct {
 }
 
 // Release returns sb to the Pool. sb may be nil.
-func (sb *Open) Release() {
+func (sb *Handle) Release() {
 	if sb != nil {
 		sb.releaseHeld()
 		sb.running.Add(-1)
-		sb.Resolved.End(sb.Ran, sb.Reported)
-		sb.processes.leave(sb.Resolved)
+		sb.Resolution.End(sb.Ran, sb.Reported)
+		sb.processes.leave(sb.Resolution)
 	}
 }
 
 // forCommand is sb for one command, with what was resolved for it.
-func (sb *Open) forCommand(m *facts.Machine, def view.Definition, now *facts.Resolved, releaseHeld func(), k *sharedProcesses) *Open {
+func (sb *Handle) forCommand(m *facts.Machine, def view.Definition, now *facts.Resolution, releaseHeld func(), k *sharedProcesses) *Handle {
 	sb.running.Add(1)
 	one, r := *sb, *now
-	one.releaseHeld, one.Resolved, one.processes = releaseHeld, &r, k
-	r.Spec, one.Definition = sb.Resolved.Spec, def
+	one.releaseHeld, one.Resolution, one.processes = releaseHeld, &r, k
+	r.Spec, one.Definition = sb.Resolution.Spec, def
 	m.Begin(&r)
 	if r.Spec.Unconfined {
 		r.Notes = nil // they are about mounts
@@ -69,7 +69,7 @@ func (sb *Open) forCommand(m *facts.Machine, def view.Definition, now *facts.Res
 // Get returns the opened sandbox of a definition. It resolves the definition for each command: a
 // bind that has appeared, or a repository that was made or moved, counts from the next one on. The
 // caller must release the result.
-func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error) {
+func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Handle, err error) {
 	if p.Session == nil {
 		return nil, ErrNoWorkspace
 	}
@@ -134,7 +134,7 @@ func (p *Pool) Get(ctx context.Context, t Target, via Route) (_ *Open, err error
 	}
 	releaseHeld := func() { p.linger.GiveUp(via.slot(&t), held) }
 	if sb != nil {
-		if sameSpec(sb.resolvedSpec, resolved.Spec) && (t.Planning || reflect.DeepEqual(sb.Resolved.Inject, resolved.Inject)) {
+		if sameSpec(sb.resolvedSpec, resolved.Spec) && (t.Planning || reflect.DeepEqual(sb.Resolution.Inject, resolved.Inject)) {
 			return sb.forCommand(p.Machine, def, resolved, releaseHeld, k), nil
 		}
 		s.retired = append(s.retired, sb)
@@ -171,7 +171,7 @@ func sameSpec(a, b shared.Spec) bool {
 }
 
 // resolve looks at the machine for a definition, in the Host's session or its review's.
-func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, unconfined bool) (*facts.Resolved, error) {
+func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, unconfined bool) (*facts.Resolution, error) {
 	name := t.Name
 	request := facts.Request{Name: name, Planning: t.Planning, Definition: def, Unisolated: unconfined || p.Engines.Unconfined(def.Engine)}
 	if p.Session.Each() && (def.Session.Processes || def.Review != "") {
@@ -226,7 +226,7 @@ func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, unco
 	}
 }
 
-func (p *Pool) open(ctx context.Context, name string, def view.Definition, resolved *facts.Resolved, via Route, getEngine func() (*launch.Engine, error)) (*Open, error) {
+func (p *Pool) open(ctx context.Context, name string, def view.Definition, resolved *facts.Resolution, via Route, getEngine func() (*launch.Engine, error)) (*Handle, error) {
 	SetStage(ctx, "engine %q was started", p.Engines.Resolve(engineOf(def, via)))
 	engine, err := getEngine()
 	if err != nil {
@@ -292,12 +292,12 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 	for _, l := range spec.Without(engine.Info.Features) {
 		lost = append(lost, l.Event(engine.Info.Name))
 	}
-	return &Open{Sandbox: sandbox, Name: name, Definition: def, Resolved: resolved, Engine: engine, Decision: decided, Lost: lost, resolvedSpec: resolvedSpec,
+	return &Handle{Sandbox: sandbox, Name: name, Definition: def, Resolution: resolved, Engine: engine, Decision: decided, Lost: lost, resolvedSpec: resolvedSpec,
 		onLateEvents: p.OnLateEvents, running: new(atomic.Int64)}, nil
 }
 
 // close closes a sandbox in its engine and kills what runs in it.
-func (sb *Open) close(ctx context.Context) error {
+func (sb *Handle) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if err := sb.Sandbox.Close(ctx); err != nil && !errors.Is(err, shared.ErrEngineLost) {

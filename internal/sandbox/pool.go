@@ -36,7 +36,7 @@ type Config struct {
 	OneShot bool // keep no empty sandbox for the next command
 	Logger  hclog.Logger
 	// OnLateEvents receives the events between the commands of a closed sandbox.
-	OnLateEvents func(*Open, []shared.Event)
+	OnLateEvents func(*Handle, []shared.Event)
 	// KeepFindings records changes after the last command of a session, and returns why it could
 	// not.
 	KeepFindings func(*facts.Changes) string
@@ -65,11 +65,11 @@ func NewPool(c Config) *Pool {
 // slot has the opened sandbox of one definition.
 type slot struct {
 	lock     launch.Lock
-	current  *Open   // guarded by lock, as are the next two
-	retired  []*Open // replaced ones, while commands run in them
-	dropped  bool    // the slot is out of use
-	implicit bool    // of an implicit definition
-	used     uint64  // the last use, in Pool.uses; guarded by Pool.mu
+	current  *Handle   // guarded by lock, as are the next two
+	retired  []*Handle // replaced ones, while commands run in them
+	dropped  bool      // the slot is out of use
+	implicit bool      // of an implicit definition
+	used     uint64    // the last use, in Pool.uses; guarded by Pool.mu
 }
 
 // maxImplicit is how many idle sandboxes of implicit definitions stay open.
@@ -85,7 +85,7 @@ func (p *Pool) slot(ctx context.Context, t *Target, via Route) (*slot, error) {
 			return nil, session.ErrClosed
 		}
 		s := p.slots[key]
-		var idle []*Open
+		var idle []*Handle
 		if s == nil {
 			s = &slot{lock: launch.NewLock(), implicit: t.ImplicitKey != ""}
 			p.slots[key] = s
@@ -114,7 +114,7 @@ func (p *Pool) slot(ctx context.Context, t *Target, via Route) (*slot, error) {
 
 // dropIdle removes from its slot the sandbox of an implicit definition that was unused for the
 // longest time, if there are too many. The caller closes it. p.mu is held.
-func (p *Pool) dropIdle() (idle []*Open) {
+func (p *Pool) dropIdle() (idle []*Handle) {
 	var implicit []string
 	for key, s := range p.slots {
 		if s.implicit {
@@ -141,7 +141,7 @@ func (p *Pool) dropIdle() (idle []*Open) {
 
 // all returns the sandboxes of the slot. The caller of this method and the next ones holds the
 // slot's lock.
-func (s *slot) all() []*Open {
+func (s *slot) all() []*Handle {
 	if s.current == nil {
 		return s.retired
 	}
@@ -150,14 +150,14 @@ func (s *slot) all() []*Open {
 
 // busy reports whether a command runs in a sandbox of the slot.
 func (s *slot) busy() bool {
-	return slices.ContainsFunc(s.all(), func(sb *Open) bool { return sb.running.Load() > 0 })
+	return slices.ContainsFunc(s.all(), func(sb *Handle) bool { return sb.running.Load() > 0 })
 }
 
 // closeRetired closes unused retired sandboxes; with all, also the others, which kills their
 // commands. A sandbox comes into use only under this lock.
 func (s *slot) closeRetired(ctx context.Context, all bool) error {
 	var errs []error
-	s.retired = slices.DeleteFunc(s.retired, func(sb *Open) bool {
+	s.retired = slices.DeleteFunc(s.retired, func(sb *Handle) bool {
 		if !all && sb.running.Load() > 0 {
 			return false
 		}

@@ -79,7 +79,7 @@ func reviewHint(err error) string {
 }
 
 // addLayers records the sources of a review's overlays before commands see them.
-func addLayers(ctx context.Context, use *review.Review, out *facts.Resolved) error {
+func addLayers(ctx context.Context, use *review.Review, out *facts.Resolution) error {
 	gitDirs := slices.Collect(maps.Keys(out.WorkTrees))
 	for _, source := range layers(&out.Spec) {
 		upper, lock := shared.KeptOverlay(&out.Spec.Session, uint32(os.Geteuid()), source)

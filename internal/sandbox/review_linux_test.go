@@ -44,7 +44,7 @@ func TestLeaveReviewWhileACommandBegins(t *testing.T) {
 		if _, err := p.joinReview(t.Context(), "s", &def); err != nil {
 			t.Fatal(err)
 		}
-		begins.current = &Open{Definition: def, running: new(atomic.Int64)}
+		begins.current = &Handle{Definition: def, running: new(atomic.Int64)}
 		begins.current.running.Add(1)
 		p.mu.Lock()
 		p.slots["begins"] = begins

@@ -40,7 +40,7 @@ type engine struct {
 	shared.Engine
 	sessions sessions
 	// early starts an init with a network of its own, once; the first to swap taken gets it.
-	early func() (*holder.Alone, error)
+	early func() (*holder.StandaloneInit, error)
 	taken atomic.Bool
 
 	prober nsengine.Prober
@@ -57,7 +57,7 @@ type openSandbox struct {
 	// oneShot says that commands share nothing, so there is no holder. first is the init that waits
 	// for its first command.
 	oneShot bool
-	first   atomic.Pointer[holder.Alone]
+	first   atomic.Pointer[holder.StandaloneInit]
 	last    [2]atomic.Pointer[work] // without and with a terminal
 }
 
@@ -155,7 +155,7 @@ func (m *work) copies() bool {
 
 // process is an init after its start.
 type process struct {
-	*holder.Launcher
+	*holder.Process
 	work   *work
 	client *holder.Client
 }
@@ -197,7 +197,7 @@ func (s *openSandbox) launch(ctx context.Context, cmd *shared.Command) (*cmdengi
 	if !s.oneShot && (cmd == nil || !cmd.TTY) && !m.copies() {
 		l.Same = func(ctx context.Context, earlier cmdengine.Process) bool {
 			i := earlier.(*process)
-			return i.work == m && i.client.Same(ctx, i.Launcher)
+			return i.work == m && i.client.Same(ctx, i.Process)
 		}
 	}
 	return l, nil

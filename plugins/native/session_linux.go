@@ -110,23 +110,23 @@ func (e *engine) StartEarly(ctx context.Context) {
 	}
 }
 
-func (e *engine) startEarly() (*holder.Alone, error) {
-	return newSession(&shared.Spec{}).startAlone(true)
+func (e *engine) startEarly() (*holder.StandaloneInit, error) {
+	return newSession(&shared.Spec{}).startStandalone(true)
 }
 
-func (s *session) startAlone(network bool) (*holder.Alone, error) {
-	return holder.StartAlone(s.config, sandboxinit.AloneArg, network)
+func (s *session) startStandalone(network bool) (*holder.StandaloneInit, error) {
+	return holder.StartStandalone(s.config, sandboxinit.StandaloneArg, network)
 }
 
 // alone returns an init for the one command of a sandbox, which needs no holder.
-func (s *openSandbox) alone() (*holder.Alone, error) {
+func (s *openSandbox) alone() (*holder.StandaloneInit, error) {
 	network := s.spec.Network.Mode != shared.NetworkHost
 	if network && s.session.config.User == nil && !s.engine.taken.Swap(true) {
 		if a, err := s.engine.early(); err == nil {
 			return a, nil
 		}
 	}
-	a, err := s.session.startAlone(network)
+	a, err := s.session.startStandalone(network)
 	if err != nil {
 		err = diagnose(fmt.Errorf("%w: %w", holder.ErrUnavailable, err), nsengine.LookAtKernel())
 	}
@@ -276,7 +276,7 @@ func (s *openSandbox) shared(m *work, first cmdengine.Process, emit func(shared.
 	if first == nil {
 		return s.spawner(m, holder.Start{Namespaces: m.box.Namespaces, First: true, Restored: func(dest, reason string) { emit(m.restored(dest, reason)) }}), &m.box
 	}
-	return s.spawner(m, holder.Start{Namespaces: m.member.Namespaces, Joins: first.(*process).Launcher}), &m.member
+	return s.spawner(m, holder.Start{Namespaces: m.member.Namespaces, Joins: first.(*process).Process}), &m.member
 }
 
 // restored reports the repair of a hidden or protected path whose mount the host removed.
@@ -317,7 +317,7 @@ func (s *openSandbox) spawner(m *work, start holder.Start) cmdengine.Spawner {
 			if client, err = s.session.connect(ctx); err != nil {
 				break
 			}
-			var l *holder.Launcher
+			var l *holder.Process
 			if l, err = client.Start(ctx, start); err == nil {
 				return &process{l, m, client}, nil
 			}

@@ -379,7 +379,7 @@ func TestStartEarly(t *testing.T) {
 func TestStartEarlyOnce(t *testing.T) {
 	need(t)
 	t.Setenv(wire.OnceEnv, "1")
-	startEarly := func() (e *engine, early *holder.Alone, end func()) {
+	startEarly := func() (e *engine, early *holder.StandaloneInit, end func()) {
 		e = New().(*engine)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})

@@ -106,7 +106,7 @@ type Gate interface {
 // some milliseconds. An error that the caller should see is a [shared.Error].
 type Spawner func(ctx context.Context, path string, argv []string, files []*os.File, group *os.File) (Process, error)
 
-// Process is a running launcher. If it is a [Connected], its init does not use the descriptors of
+// Process is a running launcher. If it is a [ConnectedProcess], its init does not use the descriptors of
 // the [Spawner].
 type Process interface {
 	// Pid is its number while it runs; 0 if a daemon has started it.
@@ -117,8 +117,8 @@ type Process interface {
 	Wait() (syscall.WaitStatus, error)
 }
 
-// A Connected is a launcher whose init has connected to the engine by itself, as in a container.
-type Connected interface {
+// A ConnectedProcess is a launcher whose init has connected to the engine by itself, as in a container.
+type ConnectedProcess interface {
 	Process
 	// Control is the engine's end of the control socket. The caller closes it.
 	Control() *os.File
@@ -215,7 +215,7 @@ func (r *insideRun) start(ctx context.Context, tty bool, stdio [3]*os.File) erro
 		stderr.Close()
 		return err
 	}
-	if p, ok := r.process.(Connected); ok {
+	if p, ok := r.process.(ConnectedProcess); ok {
 		engineEnd.Close()
 		engineEnd = p.Control()
 	}

@@ -120,7 +120,7 @@ type Start struct {
 	// First says that it is pid 1 of namespaces that others join. Joins is such an init, whose
 	// namespaces this one is in, except those in Namespaces. Its Sandbox is then a Member.
 	First bool
-	Joins *Launcher
+	Joins *Process
 	// Restored, with First, is called when the holder restores a mount at dest, because somebody on the
 	// host replaced its mount point: in the tree of this init, or of one that has joined it. A reason
 	// says why the holder could not. It may be nil.
@@ -138,7 +138,7 @@ type Start struct {
 	Group *os.File
 }
 
-func (c *Client) Start(ctx context.Context, s Start) (*Launcher, error) {
+func (c *Client) Start(ctx context.Context, s Start) (*Process, error) {
 	m := &run{plan: s.Plan, argv: s.Argv, namespaces: s.Namespaces | unix.CLONE_NEWNS, first: s.First, ahead: s.Ahead, overlays: s.Overlays, grouped: s.Group != nil}
 	if s.Joins != nil && s.Joins.client != c {
 		return nil, fmt.Errorf("%w, which had started the first of these processes", ErrLost)
@@ -160,13 +160,13 @@ func (c *Client) Start(ctx context.Context, s Start) (*Launcher, error) {
 		answers.Close()
 		return nil, err
 	}
-	l := &Launcher{client: c, conn: answers, restored: s.Restored, pid: pid, pidfd: fds[0], exited: make(chan struct{})}
+	l := &Process{client: c, conn: answers, restored: s.Restored, pid: pid, pidfd: fds[0], exited: make(chan struct{})}
 	go l.follow()
 	return l, nil
 }
 
 // Same reports whether an init with the plan of l would start in the same tree if it started now.
-func (c *Client) Same(ctx context.Context, l *Launcher) bool {
+func (c *Client) Same(ctx context.Context, l *Process) bool {
 	answers, _, err := c.ask(ctx, l, msgSame, &number{})
 	if err == nil {
 		answers.Close()
@@ -176,7 +176,7 @@ func (c *Client) Same(ctx context.Context, l *Launcher) bool {
 
 // ask sends a request, and waits for the answer and its number. about is the init of the request, or
 // nil. The caller closes the connection over which the answer has come.
-func (c *Client) ask(ctx context.Context, about *Launcher, kind byte, m frame.Message, files ...*os.File) (answers *frame.Conn, value int, err error) {
+func (c *Client) ask(ctx context.Context, about *Process, kind byte, m frame.Message, files ...*os.File) (answers *frame.Conn, value int, err error) {
 	if c.gone.Err() != nil {
 		return nil, 0, context.Cause(c.gone)
 	}
@@ -246,7 +246,7 @@ func answerOf(conn *frame.Conn) (int, error) {
 
 // lost is the error for an answer that did not come. err is the reason; about is the init of the
 // request, or nil.
-func (c *Client) lost(err error, about *Launcher) error {
+func (c *Client) lost(err error, about *Process) error {
 	if !ended(err) {
 		c.conn.Close()
 	}
@@ -262,8 +262,8 @@ func (c *Client) lost(err error, about *Launcher) error {
 	}
 }
 
-// A Launcher is an init that the holder has started.
-type Launcher struct {
+// A Process is an init that the holder has started.
+type Process struct {
 	client   *Client
 	conn     *frame.Conn               // the holder kills the init when it ends
 	restored func(dest, reason string) // see Start
@@ -280,9 +280,9 @@ type Launcher struct {
 }
 
 // Pid is its number, which may be another process's after Wait.
-func (l *Launcher) Pid() int { return l.pid }
+func (l *Process) Pid() int { return l.pid }
 
-func (l *Launcher) Kill() error {
+func (l *Process) Kill() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.pidfd < 0 {
@@ -303,12 +303,12 @@ func (l *Launcher) Kill() error {
 
 // Wait waits for its end. An error, which wraps [ErrLost], says that the init is gone and that its
 // end is unknown.
-func (l *Launcher) Wait() (syscall.WaitStatus, error) {
+func (l *Process) Wait() (syscall.WaitStatus, error) {
 	<-l.exited
 	return l.status, l.err
 }
 
-func (l *Launcher) finish(status syscall.WaitStatus, err error) {
+func (l *Process) finish(status syscall.WaitStatus, err error) {
 	l.end.Do(func() {
 		l.status, l.err = status, err
 		close(l.exited)
@@ -319,7 +319,7 @@ func (l *Launcher) finish(status syscall.WaitStatus, err error) {
 const dyingPatience = 2 * time.Second
 
 // follow reads what the holder reports about the init, to its end.
-func (l *Launcher) follow() {
+func (l *Process) follow() {
 	defer context.AfterFunc(l.client.gone, func() { l.conn.Close() })()
 	defer func() {
 		l.mu.Lock()
@@ -340,7 +340,7 @@ func (l *Launcher) follow() {
 	l.finish(0, cause)
 }
 
-func (l *Launcher) hear() (syscall.WaitStatus, error) {
+func (l *Process) hear() (syscall.WaitStatus, error) {
 	for {
 		kind, payload, err := l.conn.Next(maxPayload)
 		switch {

@@ -18,7 +18,7 @@
 // tree_linux.go, checked by current_linux.go and watch_linux.go) and groups that share namespaces
 // (group_linux.go, whose mounts cover_linux.go restores). space_linux.go and overlay_linux.go are
 // the session's overlays and homes; own_linux.go is for overlays of one command. An init's end is
-// sandbox_linux.go. alone_linux.go is an init without a holder, for a command that shares nothing.
+// sandbox_linux.go. standalone_linux.go is an init without a holder, for a command that shares nothing.
 //
 // # What it promises
 //

@@ -115,13 +115,13 @@ func system() []Op {
 
 // start runs shell text in the place of an init that has not completed its sandbox: the
 // tree is in Trees, and there are no other namespaces yet.
-func start(t *testing.T, c *Client, ops []Op, text string) (*Launcher, *os.File, error) {
+func start(t *testing.T, c *Client, ops []Op, text string) (*Process, *os.File, error) {
 	t.Helper()
 	return startGrouped(t, nil, c, ops, text)
 }
 
 // startGrouped is start in a control group, with overlays of its own from descriptor 3 on.
-func startGrouped(t *testing.T, group *os.File, c *Client, ops []Op, text string, overlays ...string) (*Launcher, *os.File, error) {
+func startGrouped(t *testing.T, group *os.File, c *Client, ops []Op, text string, overlays ...string) (*Process, *os.File, error) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {

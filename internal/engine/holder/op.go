@@ -119,7 +119,7 @@ type Sandbox struct {
 	// Steps are made in its own mount namespace, a copy of the tree's, in which "/0" then becomes
 	// the root directory.
 	Steps Plan
-	// Tree is for an [Alone], which makes its own tree.
+	// Tree is for a [StandaloneInit], which makes its own tree.
 	Tree Plan
 	// Member says that it is in the pid namespace of others ([Start]).
 	Member bool

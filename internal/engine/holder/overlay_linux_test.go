@@ -25,7 +25,7 @@ func TestOverlaysOfTheirOwn(t *testing.T) {
 		return found
 	}
 	const text = "cd /proc/self/fd/3/ && cat f && test ! -e made && mkdir -p made/locked && echo made >f && chmod 0 made && exec sleep 1000"
-	var all []*Launcher
+	var all []*Process
 	for range 2 {
 		l, r, err := startGrouped(t, nil, c, system(), text, lower+"/one")
 		if err != nil {

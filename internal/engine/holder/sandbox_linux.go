@@ -19,7 +19,7 @@ import (
 // of its starter, or were not pid 1, it would remove the root directory of a whole machine. stdio are
 // the init's descriptors, and overlays is the first of those of [OwnOverlays]. An init that is alone
 // makes these overlays, and the tree, before. Make returns the socket of box.Resets, or -1.
-func Make(box Sandbox, stdio []int, overlays int, alone *AloneInit) (resets int, failed *MountError) {
+func Make(box Sandbox, stdio []int, overlays int, alone *StandaloneBuilder) (resets int, failed *MountError) {
 	if os.Getpid() != 1 && !(box.Member && below()) {
 		return -1, &MountError{Index: -1, Call: "making the sandbox", Reason: "this is not pid 1"}
 	}

@@ -17,9 +17,9 @@ const (
 	traceRole = "sbxhost-init-trace" // CONTROL: the tracer of a command, started by an init
 	// connectRole is an init that connects to its engine: its one word more is the path of a socket.
 	connectRole = "sbxhost-init-connect"
-	// AloneArg is the role of an init that later receives words with another role: see
-	// [holder.StartAlone]. The namespaces of its starter follow.
-	AloneArg = "sbxhost-init-alone"
+	// StandaloneArg is the role of an init that later receives words with another role: see
+	// [holder.StartStandalone]. The namespaces of its starter follow.
+	StandaloneArg = "sbxhost-init-alone"
 )
 
 // hooked says that this program's main has called [Hook]. It is process-wide because it is about

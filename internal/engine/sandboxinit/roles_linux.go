@@ -21,7 +21,7 @@ func role(args []string) func() int {
 	if len(args) < 3 {
 		return nil
 	}
-	if args[1] == AloneArg {
+	if args[1] == StandaloneArg {
 		return func() int { return hidden(func() int { return runAlone(args[2:]) }) }
 	}
 	switch fds := descriptors(args); {
@@ -69,7 +69,7 @@ func hidden(run func() int) int {
 
 // runInit is the life of an init. resets is the raw socket for makeSockets, or negative. alone is for
 // an init that also makes its tree; it may be nil.
-func runInit(control, resets int, alone *holder.AloneInit) int {
+func runInit(control, resets int, alone *holder.StandaloneBuilder) int {
 	s := newSupervisor(control, resets)
 	switch err := s.prepare(alone).(type) {
 	case nil:
@@ -90,7 +90,7 @@ func runInit(control, resets int, alone *holder.AloneInit) int {
 
 // prepare obeys the messages up to kindComplete. That can take long to come, so meanwhile the init
 // does the work that the command would otherwise wait for.
-func (s *supervisor) prepare(alone *holder.AloneInit) error {
+func (s *supervisor) prepare(alone *holder.StandaloneBuilder) error {
 	from := frame.Receiver{Socket: int(s.control)}
 	defer func() { frame.CloseAll(from.Files) }()
 	for {
@@ -115,7 +115,7 @@ func (s *supervisor) prepare(alone *holder.AloneInit) error {
 }
 
 // makeSandbox makes the sandbox, and keeps only the capabilities that the command's namespaces need.
-func (s *supervisor) makeSandbox(payload []byte, alone *holder.AloneInit) error {
+func (s *supervisor) makeSandbox(payload []byte, alone *holder.StandaloneBuilder) error {
 	var box holder.Sandbox
 	if err := frame.Decode(payload, &box); err != nil {
 		return err
@@ -186,7 +186,7 @@ func runAlone(starter []string) int {
 		return proc.Complain("prctl PR_SET_NO_NEW_PRIVS", err)
 	}
 	ownMaps() // now, while nobody waits for it
-	alone, words := holder.BecomeAlone(starter)
+	alone, words := holder.BecomeStandalone(starter)
 	fds := descriptors(words)
 	if len(fds) != 1 || words[1] != initRole {
 		return proc.Failed // its starter has ended, or needs none

@@ -12,27 +12,27 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// An Alone is an init without a holder, for a command that shares nothing: it makes the tree too. It
+// A StandaloneInit is an init without a holder, for a command that shares nothing: it makes the tree too. It
 // starts before its command is known, as the child of the process that starts the command, and dies
 // with that process.
-type Alone struct {
+type StandaloneInit struct {
 	*child
-	conn *frame.Conn // until the Alone knows what to run, it ends with this connection
+	conn *frame.Conn // until the StandaloneInit knows what to run, it ends with this connection
 }
 
-// aloneNamespaces are those of an Alone, besides a user and a mount namespace. Its command gets a
+// standaloneNamespaces are those of a StandaloneInit, besides a user and a mount namespace. Its command gets a
 // cgroup namespace when it is in its control group.
-const aloneNamespaces = unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+const standaloneNamespaces = unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
-// StartAlone starts an Alone. arg is the argument that makes the program an Alone; network gives it
+// StartStandalone starts a StandaloneInit. arg is the argument that makes the program a StandaloneInit; network gives it
 // a network namespace of its own.
-func StartAlone(config Config, arg string, network bool) (*Alone, error) {
+func StartStandalone(config Config, arg string, network bool) (*StandaloneInit, error) {
 	ours, theirs, err := frame.Pair()
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close()
-	more := uintptr(aloneNamespaces)
+	more := uintptr(standaloneNamespaces)
 	if network {
 		more |= unix.CLONE_NEWNET
 	}
@@ -46,13 +46,13 @@ func StartAlone(config Config, arg string, network bool) (*Alone, error) {
 		<-c.gone
 		log.Close()
 	}()
-	return &Alone{c, ours}, nil
+	return &StandaloneInit{c, ours}, nil
 }
 
 // Overlays makes the overlays of directories. Their layers are in a session's directory, scratch,
 // which the user can reach, and whose owner removes them. It returns the sources that can have none,
 // each with the reason.
-func (a *Alone) Overlays(ctx context.Context, scratch string, sources []string) (refused map[string]error, err error) {
+func (a *StandaloneInit) Overlays(ctx context.Context, scratch string, sources []string) (refused map[string]error, err error) {
 	refused = map[string]error{}
 	dir, st, err := openSession(scratch, os.Geteuid())
 	if err != nil {
@@ -82,8 +82,8 @@ func nodeOf(st *unix.Stat_t) string {
 	return strconv.FormatUint(st.Dev, 10) + ":" + strconv.FormatUint(st.Ino, 10)
 }
 
-// Run makes the Alone the init with these words and these files, as descriptors from 0 on.
-func (a *Alone) Run(words []string, files []*os.File) error {
+// Run makes the StandaloneInit the init with these words and these files, as descriptors from 0 on.
+func (a *StandaloneInit) Run(words []string, files []*os.File) error {
 	defer a.conn.Close()
 	fds := make([]int, len(files))
 	for i, f := range files {
@@ -93,32 +93,32 @@ func (a *Alone) Run(words []string, files []*os.File) error {
 }
 
 // Pid is its number, until Wait returns.
-func (a *Alone) Pid() int { return a.child.Pid }
+func (a *StandaloneInit) Pid() int { return a.child.Pid }
 
-func (a *Alone) Wait() (syscall.WaitStatus, error) {
+func (a *StandaloneInit) Wait() (syscall.WaitStatus, error) {
 	<-a.gone
 	return a.status, a.err
 }
 
 // Discard ends one that has run nothing.
-func (a *Alone) Discard() {
+func (a *StandaloneInit) Discard() {
 	a.conn.Close()
 	a.Kill()
 	a.Wait()
 }
 
-// AloneInit is the init's end of an Alone.
-type AloneInit struct {
+// StandaloneBuilder is the init's end of a StandaloneInit.
+type StandaloneBuilder struct {
 	space    *space
 	failed   *MountError
 	overlays map[string]int // by source
 }
 
-// BecomeAlone turns a process of [StartAlone] into its init. starter are the namespaces of the
+// BecomeStandalone turns a process of [StartStandalone] into its init. starter are the namespaces of the
 // process's starter. Until it receives the init's words, it makes what every tree needs. It returns
-// the words, or nil if there is nothing to run. The AloneInit keeps the error of the tree.
-func BecomeAlone(starter []string) (s *AloneInit, words []string) {
-	s = &AloneInit{overlays: map[string]int{}}
+// the words, or nil if there is nothing to run. The StandaloneBuilder keeps the error of the tree.
+func BecomeStandalone(starter []string) (s *StandaloneBuilder, words []string) {
+	s = &StandaloneBuilder{overlays: map[string]int{}}
 	if s.failed = apart(starter); s.failed == nil {
 		umask := unix.Umask(0)
 		s.space, s.failed = newSpace(-1)
@@ -155,7 +155,7 @@ func BecomeAlone(starter []string) (s *AloneInit, words []string) {
 const firstOverlay = 16
 
 // makeOverlays makes the overlays that a message asks for, and answers.
-func (s *AloneInit) makeOverlays(payload []byte) error {
+func (s *StandaloneBuilder) makeOverlays(payload []byte) error {
 	var m ownRequest
 	if err := frame.Decode(payload, &m); err != nil {
 		return err
@@ -210,7 +210,7 @@ func scratchDir(session, node string) (int, *MountError) {
 }
 
 // build makes the tree of a plan.
-func (s *AloneInit) build(plan Plan) *MountError {
+func (s *StandaloneBuilder) build(plan Plan) *MountError {
 	if s.failed != nil {
 		return s.failed
 	}

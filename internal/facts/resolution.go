@@ -31,8 +31,8 @@ type Request struct {
 // ErrWantsSession says to resolve again, with a directory for the session.
 var ErrWantsSession = errors.New("the definition wants a session")
 
-// Resolved is a definition with absolute paths.
-type Resolved struct {
+// Resolution is a definition with absolute paths.
+type Resolution struct {
 	*view.View
 	Spec shared.Spec
 	// Copies maps a copy that is a source to its original.
@@ -67,4 +67,4 @@ type Resolved struct {
 
 // HasLastLook reports whether there is a look from the end of the command to continue from. out may
 // be nil.
-func (out *Resolved) HasLastLook() bool { return out != nil && out.lastLook != nil }
+func (out *Resolution) HasLastLook() bool { return out != nil && out.lastLook != nil }
