@@ -3,6 +3,7 @@ package holder
 import (
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -174,7 +175,13 @@ func createOverlay(lower, upper, work int, volatile bool) (int, error) {
 			return -1, err
 		}
 	}
-	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, locked)
+	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, locked)
+	var st unix.Statfs_t
+	if err == nil && unix.Fstatfs(fd, &st) == nil && st.Flags&unix.ST_RDONLY != 0 { // as on a full disk
+		unix.Close(fd)
+		return -1, errors.New("the kernel could not prepare its work directory, and made it read-only")
+	}
+	return fd, err
 }
 
 // makeDirs opens a directory beneath dir and makes its missing parts.

@@ -160,6 +160,26 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
+// Where the kernel cannot make its own directory, as on a full disk, it mounts an overlay read-only.
+func TestOverlayIsNeverReadOnly(t *testing.T) {
+	t.Parallel()
+	dir, lower := session(t), tempDir(t)
+	c := connect(t, dir)
+	if err := c.Overlay(t.Context(), lower, false); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	awaitEnd(dir)
+	work, _ := filepath.Glob(dir + "/*/*/overlay/*/work/work")
+	if len(work) != 1 {
+		t.Fatalf("%q", work)
+	}
+	write(t, work[0]+"/deep/as/no/remains/f", "") // the kernel removes what it has left itself
+	if err := connect(t, dir).Overlay(t.Context(), lower, false); err == nil || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("%v", err)
+	}
+}
+
 // A power cut can leave the record of an overlay's directory empty.
 func TestClaimAfterPowerCut(t *testing.T) {
 	t.Parallel()
