@@ -541,3 +541,23 @@ func TestNewSubmodules(t *testing.T) {
 		}
 	}
 }
+
+// With workdir or container, hidden files have another path inside than on the host; git inside must ignore them
+// all the same: else git status lists them, and git add -A fails.
+func TestGitIgnoresWhatIsHidden(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	write(t, base, "main/secrets/x", "main/deep/.sec", "super/key", "super/.git/x")
+	m := tree{base: base, home: base + "/none", project: base + "/main"}.machine(t)
+	for _, workdir := range []string{"", "/workspace"} {
+		out, err := m.resolve(t.Context(), "s", view.Definition{Workdir: workdir, DenyPaths: []string{"secrets/", "deep/.sec", "**/key", base + "/super/.git/x"},
+			BindPaths: []view.Bind{{Host: base + "/super", Container: "/super", Writable: true}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := slices.Sorted(strings.Lines(out.hiddenFromGit()))
+		if want := []string{"/deep/.sec\n", "/key\n", "/secrets\n"}; !slices.Equal(got, want) {
+			t.Errorf("workdir %q: %q, want %q", workdir, got, want)
+		}
+	}
+}

@@ -81,16 +81,18 @@ func (m *Machine) showCopy(out *Resolution, text string) string {
 	return file
 }
 
-// hiddenFromGit are patterns for the hidden paths in the work trees of the workspace's
-// repositories.
+// hiddenFromGit returns patterns of gitignore for the hidden paths in the work trees of the user's
+// repositories. It compares paths of the host: inside, workdir or a bind can put a work tree elsewhere.
 func (r *Resolution) hiddenFromGit() string {
 	var list strings.Builder
+	hostPath := view.HostPaths(r.Spec.Table)
 	for _, e := range r.Spec.Table {
 		if e.Access != shared.Hidden {
 			continue
 		}
-		for dir := range paths.Up(path.Dir(e.Path)) {
-			if name := strings.TrimPrefix(e.Path, dir); slices.Contains(r.GuardedRepositories, dir) && !strings.HasPrefix(name, "/.git/") && !strings.Contains(name, "\n") {
+		hidden := hostPath(&e)
+		for dir := range paths.Up(path.Dir(hidden)) {
+			if name := strings.TrimPrefix(hidden, dir); slices.Contains(r.GuardedRepositories, dir) && !strings.HasPrefix(name, "/.git/") && !strings.Contains(name, "\n") {
 				list.WriteString(patternOf.Replace(name) + "\n")
 				break
 			}
