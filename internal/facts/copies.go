@@ -60,7 +60,8 @@ func (m *Machine) copyOf(content []byte) string {
 		return ""
 	}
 	file := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256(content)))
-	if now, err := os.ReadFile(file); err == nil && bytes.Equal(now, content) {
+	if text, err := os.ReadFile(file); err == nil && bytes.Equal(text, content) {
+		_ = os.Chtimes(file, time.Time{}, time.Now()) // else another command could sweep it before this one mounts it
 		return file
 	}
 	temp, err := os.CreateTemp(dir, ".new-")
@@ -79,8 +80,8 @@ func (m *Machine) copyOf(content []byte) string {
 	return file
 }
 
-// sweepCopies removes copies that are a day old: a killed host leaves that of its certificates. One
-// in use stays mounted, and is made again for the next command.
+// sweepCopies removes copies that no command has used for a day: a killed host leaves that of its
+// certificates. One that is mounted stays so.
 func sweepCopies(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

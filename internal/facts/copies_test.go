@@ -29,3 +29,20 @@ func TestOldCopiesGo(t *testing.T) {
 		}
 	}
 }
+
+// A command that is about to start uses an old copy; another one, whose copy is new, must not remove it.
+func TestCopiesInUseStay(t *testing.T) {
+	t.Parallel()
+	m := &Machine{Config: Config{Caller: Caller{Environ: NewEnvironment([]string{"XDG_CACHE_HOME=" + t.TempDir()})}}}
+	file := m.copyOf([]byte("one"))
+	made := time.Now().Add(-25 * time.Hour)
+	if err := os.Chtimes(file, made, made); err != nil {
+		t.Fatal(err)
+	}
+	if again, other := m.copyOf([]byte("one")), m.copyOf([]byte("two")); again != file || other == "" {
+		t.Fatalf("%q, then %q and %q", file, again, other)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+}
