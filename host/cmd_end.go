@@ -165,9 +165,9 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 	done := make(chan found, 1)
 	go func() {
 		var f found
-		c.opened.Resolution.Watched = <-c.watchedPaths
+		c.opened.Resolution.WatchedPaths = <-c.watchedPaths
 		if result != nil {
-			f.replaced = facts.Replaced(c.opened.Resolution.Watched)
+			f.replaced = facts.Replaced(c.opened.Resolution.WatchedPaths)
 		}
 		if !c.opened.Resolution.Spec.Unconfined { // its end may be unknown because the command killed its init
 			f.made, f.looked = c.host.machine.Changes(c.opened.Resolution), true

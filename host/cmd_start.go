@@ -248,7 +248,7 @@ func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Handle, decision poli
 	if err != nil {
 		return err
 	}
-	watching := make(chan []facts.Watched, 1)
+	watching := make(chan []facts.WatchedPath, 1)
 	if spec := &opened.Resolution.Spec; !spec.Unconfined && runtime.GOOS == "linux" { // elsewhere rules are by path
 		go func() { watching <- opened.Resolution.Watch(opened.Engine.Info.Features) }()
 	} else {

@@ -39,14 +39,14 @@ type run struct {
 	endErr error
 
 	files            stdio.Files
-	startedProcess   shared.Process         // result of startIn
-	startedCommand   shared.Command         // the command that startIn started
-	origins          []EnvVar               // of its environment
-	watchedPaths     <-chan []facts.Watched // the hidden and protected paths
-	earlyNotes       []string               // notes to report before the events
-	lateEvents       []shared.Event         // what was found after the end; Wait delivers them
-	environmentNotes []string               // what a person should know of the environment
-	events           chan struct{}          // closed after the last event
+	startedProcess   shared.Process             // result of startIn
+	startedCommand   shared.Command             // the command that startIn started
+	origins          []EnvVar                   // of its environment
+	watchedPaths     <-chan []facts.WatchedPath // the hidden and protected paths
+	earlyNotes       []string                   // notes to report before the events
+	lateEvents       []shared.Event             // what was found after the end; Wait delivers them
+	environmentNotes []string                   // what a person should know of the environment
+	events           chan struct{}              // closed after the last event
 	auditID          string
 	lastAnnouncement *announcement // the last decision that was logged and reported; nil before; guarded by mu
 	approvedDir      string        // the directory that the approval is for; empty without one

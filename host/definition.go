@@ -85,9 +85,9 @@ type (
 	//	func (d *Definition) Validate() error
 	//	func (d *Definition) SpecNetwork() (n shared.Network, notes []string)
 	//	func (d Definition) ImplicitName() string
-	//	func (d *Definition) Unheld(engine string) (notes []string)
-	//	func (d *Definition) Passed(own map[string]Credential) []string
-	//	func (d *Definition) Injected(own map[string]Credential) []string
+	//	func (d *Definition) UnenforcedNotes(engine string) (notes []string)
+	//	func (d *Definition) PassedCredentials(own map[string]Credential) []string
+	//	func (d *Definition) InjectedCredentials(own map[string]Credential) []string
 	//	func (d *Definition) CheckCredentials(own map[string]Credential) error
 	//	func (d *Definition) GitHubHosts(address string) ([]string, error)
 	Definition = view.Definition

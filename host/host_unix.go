@@ -132,7 +132,7 @@ func (h *Host) Renew(sets map[string]Credential, environ []string) error {
 // openRecords opens the audit log, and returns the paths of this Host's records.
 func (h *Host) openRecords() (records []view.HostPath, err error) {
 	if store := h.options.Approvals.Store; store != nil {
-		records = append(records, view.HostPath{Path: store.Dir(), Attribute: "approvals", Description: "what was approved", Kind: view.OwnState})
+		records = append(records, view.HostPath{Path: store.Dir(), Attribute: "approvals", Description: "what was approved", Kind: view.HostState})
 	}
 	path := h.options.AuditLog
 	if filepath.IsAbs(path) {
@@ -144,7 +144,7 @@ func (h *Host) openRecords() (records []view.HostPath, err error) {
 		return nil, err
 	}
 	if h.audit != nil {
-		records = append(records, view.HostPath{Path: filepath.Clean(h.options.AuditLog), Attribute: "audit.path", Description: "the audit log", File: true, Kind: view.OwnState})
+		records = append(records, view.HostPath{Path: filepath.Clean(h.options.AuditLog), Attribute: "audit.path", Description: "the audit log", File: true, Kind: view.HostState})
 	}
 	return records, nil
 }

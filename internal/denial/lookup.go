@@ -171,7 +171,7 @@ func (f *Failure) notWritten(p string) Denial {
 func (f *Failure) concession(e *shared.Entry) (attribute, change string) {
 	attribute = attributeOf(e.Why)
 	if name, ok := strings.CutPrefix(e.Why, "protected: by default, "); ok {
-		if view.ActingName(name) == "" || f.Machine.WhyNotProposed(e.Source) != "" {
+		if view.InstructionName(name) == "" || f.Machine.WhyNotProposed(e.Source) != "" {
 			return "", ""
 		}
 		if path.Ext(name) == ".code-workspace" {

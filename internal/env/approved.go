@@ -38,7 +38,7 @@ func Defined(def *view.Definition, own map[string]view.Credential, workspace map
 	for _, part := range []struct {
 		name  string
 		names []string
-	}{{"env_passthrough", def.EnvPassthrough}, {"credentials", def.Passed(own)}, {"injected", def.Injected(own)}} {
+	}{{"env_passthrough", def.EnvPassthrough}, {"credentials", def.PassedCredentials(own)}, {"injected", def.InjectedCredentials(own)}} {
 		for _, name := range slices.Sorted(slices.Values(part.names)) {
 			list = append(list, part.name, name)
 		}

@@ -23,20 +23,20 @@ import (
 )
 
 // repository is the state of one repository.
-type repository struct {
-	Taken string // which one git uses there
+type repositoryState struct {
+	Identity string // which one git uses there
 	// Acts are what git would continue or use, and reasons why git may act there on something else:
 	// links, an invalid git directory, instead of which git uses another one, and unknown submodules.
 	Acts workspace.Acts
 }
 
 // at returns the state of the repository in a directory.
-func (f *lookup) at(out *Resolution, top string) repository {
+func (f *lookup) stateOf(out *Resolution, top string) repositoryState {
 	l, err := f.layout(top)
 	used := []workspace.GitLayout{l}
-	r := repository{fmt.Sprintf("%s %q %q", l.Kind, l.GitDir, l.CommonDir), workspace.Acts{}}
+	r := repositoryState{fmt.Sprintf("%s %q %q", l.Kind, l.GitDir, l.CommonDir), workspace.Acts{}}
 	if err != nil {
-		r.Taken, used = "one that is not understood", workspace.PointedLayouts(top)
+		r.Identity, used = "one that is not understood", workspace.PointedLayouts(top)
 		r.Acts.Unclear(err.Error())
 	} else if l.Kind == "" {
 		r.Acts.Unclear(fmt.Sprintf("git: most of the repository %q is elsewhere, or gone", top))
@@ -65,22 +65,22 @@ func (f *lookup) at(out *Resolution, top string) repository {
 type baseline struct {
 	Began            time.Time
 	UserRepositories []string // repositories whose submodules git enters
-	Repositories     map[string]repository
+	Repositories     map[string]repositoryState
 	Instructions     []string
-	Unread           []string // directories that cannot be listed
-	Unprotected      []unprotected
+	Unlistable       []string // directories that cannot be listed
+	Unprotected      []unprotectedPath
 	Submodules       map[string]submodule
-	Open             []string             // repositories in which a command may change what git acts on
-	Actions          workspace.GitActions // what git acts on in those
+	OpenRepositories []string             // repositories in which a command may change what git acts on
+	GitActions       workspace.GitActions // what git acts on in those
 	HeadLogSize      int64                // of Resolved.headLog
-	Lost             []string             // paths of recorded worktrees that are missing
-	Listed           []string             // paths of the others that commands can write
-	Guarded          []Watched            // at the end of a command: what was protected from its processes
+	LostWorktrees    []string             // paths of recorded worktrees that are missing
+	Worktrees        []string             // paths of the others that commands can write
+	Protected        []WatchedPath        // at the end of a command: what was protected from its processes
 }
 
 // look returns the current state.
 func (m *Machine) look(out *Resolution, look *lookup, found *scan.Result) (b baseline) {
-	b.Began = time.Now().Add(-tick)
+	b.Began = time.Now().Add(-clockDelay)
 	// Also in any other reported repository: editors run git status there.
 	nested, _, _ := out.reportable(found)
 	own := append(out.Superprojects(), out.userRepositories()...)
@@ -89,46 +89,46 @@ func (m *Machine) look(out *Resolution, look *lookup, found *scan.Result) (b bas
 	var repositories []string
 	for _, top := range own {
 		l, _ := look.layout(top)
-		b.Lost = append(b.Lost, l.Lost...)
-		b.Listed = append(b.Listed, slices.DeleteFunc(slices.Clone(look.workTrees[top].Worktrees), func(p string) bool { return !paths.InsideAny(out.Tops(), p) })...)
+		b.LostWorktrees = append(b.LostWorktrees, l.Lost...)
+		b.Worktrees = append(b.Worktrees, slices.DeleteFunc(slices.Clone(look.workTrees[top].Worktrees), func(p string) bool { return !paths.InsideAny(out.Tops(), p) })...)
 	}
-	slices.Sort(b.Listed)
-	repositories, b.Instructions, b.Unread = out.reportable(found, slices.Sorted(maps.Keys(b.Submodules)), b.Listed)
-	b.Instructions = slices.DeleteFunc(b.Instructions, holdsPlace)
-	b.Repositories = map[string]repository{}
+	slices.Sort(b.Worktrees)
+	repositories, b.Instructions, b.Unlistable = out.reportable(found, slices.Sorted(maps.Keys(b.Submodules)), b.Worktrees)
+	b.Instructions = slices.DeleteFunc(b.Instructions, isStubDir)
+	b.Repositories = map[string]repositoryState{}
 	for _, top := range repositories {
-		b.Repositories[top] = look.at(out, top)
+		b.Repositories[top] = look.stateOf(out, top)
 	}
-	for _, l := range out.Loose {
+	for _, l := range out.WeakProtections {
 		if l.Repository != "" {
-			b.Open = append(b.Open, l.Repository)
+			b.OpenRepositories = append(b.OpenRepositories, l.Repository)
 			continue
 		}
-		b.watch(unprotected{Path: l.Path, Led: true}, look.left)
+		b.watch(unprotectedPath{Path: l.Path, TargetOnly: true}, look.left)
 	}
 	for _, top := range repositories {
 		_, err := look.layout(top) // then nobody knows what to protect besides the git directory
 		if err != nil || !slices.Contains(out.userRepositories(), top) {
-			b.Open = append(b.Open, top)
+			b.OpenRepositories = append(b.OpenRepositories, top)
 		}
 	}
 	for _, p := range b.Instructions {
-		if out.Unguarded(p) {
-			b.watch(unprotected{Path: p, Free: true}, look.left)
+		if out.WritableInstruction(p) {
+			b.watch(unprotectedPath{Path: p, Removable: true}, look.left)
 		}
 	}
 	if info, err := os.Lstat(out.headLog); err == nil {
 		b.HeadLogSize = info.Size()
 	}
-	if out.allOpen {
-		b.Open = repositories
+	if out.gitUnprotected {
+		b.OpenRepositories = repositories
 	}
 	return b
 }
 
 // acts returns what git acts on in some repositories, in bounded time: commands may have made them.
 func (f *lookup) acts(out *Resolution, open []string) workspace.GitActions {
-	ctx, cancel := context.WithTimeout(f.ctx, inspecting)
+	ctx, cancel := context.WithTimeout(f.ctx, inspectionTimeout)
 	defer cancel()
 	return f.m.Workspace.GitActions(ctx, f.layout, out.Readable, open, f.m.Owner.gitUser(), f.left)
 }
@@ -145,37 +145,37 @@ func oneOf(list []string) func(string) bool {
 
 // userRepositories are the user's repositories, also those that a command has just taken from them.
 func (out *Resolution) userRepositories() []string {
-	return slices.Concat(out.GuardedRepositories, slices.DeleteFunc(slices.Clone(out.owned), oneOf(out.GuardedRepositories)))
+	return slices.Concat(out.GuardedRepositories, slices.DeleteFunc(slices.Clone(out.earlierRepositories), oneOf(out.GuardedRepositories)))
 }
 
 // ContinueFrom makes the end of the previous command the baseline of this one, in a session whose
 // processes go on: this command reports what they make in between.
 func (out *Resolution) ContinueFrom(last *Resolution) {
 	if last.HasLastLook() {
-		out.baseline, out.owned = *last.lastLook, last.GuardedRepositories
+		out.baseline, out.earlierRepositories = *last.lastLook, last.GuardedRepositories
 	}
 }
 
 // An unprotected path is one that the engine cannot protect, or that a command can lead elsewhere,
 // with its state before the command.
-type unprotected struct {
-	Path, LookedUp string
-	Led            bool // only the target of its path can change
-	Free           bool // a command may remove it
+type unprotectedPath struct {
+	Path, State string
+	TargetOnly  bool // only the target of its path can change
+	Removable   bool // a command may remove it
 }
 
 // watch records the state of a path.
-func (b *baseline) watch(u unprotected, left *workspace.Budget) {
-	u.LookedUp = u.looks(left)
+func (b *baseline) watch(u unprotectedPath, left *workspace.Budget) {
+	u.State = u.state(left)
 	b.Unprotected = append(b.Unprotected, u)
 }
 
-func (u *unprotected) looks(left *workspace.Budget) string {
-	if u.Led {
+func (u *unprotectedPath) state(left *workspace.Budget) string {
+	if u.TargetOnly {
 		way := Follow(u.Path)
-		return fmt.Sprintf("%q%q%q", way.Links, way.Left, way.End)
+		return fmt.Sprintf("%q%q%q", way.Links, way.DotDots, way.End)
 	}
-	if holdsPlace(u.Path) { // another command's stub
+	if isStubDir(u.Path) { // another command's stub
 		return ""
 	}
 	return workspace.Looks(u.Path, left)
@@ -187,11 +187,11 @@ func (out *Resolution) LeaveUnprotected() error {
 	left, err := out.View.LeaveUnprotected(out.Spec.Table)
 	budget := workspace.NewBudget()
 	for _, e := range left {
-		u := unprotected{Path: e.Source}
+		u := unprotectedPath{Path: e.Source}
 		if !out.Absent(e.Source) {
-			u.LookedUp = u.looks(budget)
+			u.State = u.state(budget)
 		}
-		if u.LookedUp == "" || !strings.HasPrefix(e.Why, "protected: git ") {
+		if u.State == "" || !strings.HasPrefix(e.Why, "protected: git ") {
 			out.baseline.Unprotected = append(out.baseline.Unprotected, u)
 		}
 	}
@@ -213,7 +213,7 @@ type Changes struct {
 func (out *Resolution) reportable(found *scan.Result, more ...[]string) (repositories, instructions, unread []string) {
 	repositories, instructions, unread = out.Reportable(found)
 	for _, dir := range unread { // a command may have made it unreadable
-		for _, name := range view.ActingNames() {
+		for _, name := range view.InstructionNames {
 			if p := filepath.Join(dir, name); Follow(p).Kind != view.Absent {
 				instructions = append(instructions, p)
 			}
@@ -243,7 +243,7 @@ func (m *Machine) ignored(out *Resolution, look *lookup, list []string) (ignored
 	for _, root := range m.Workspace.Roots() {
 		// Everything at the top is reported.
 		in := slices.DeleteFunc(slices.Clone(list), func(p string) bool {
-			name := view.ActingName(p)
+			name := view.InstructionName(p)
 			return !paths.Inside(root.Path, p) || name != "" && slices.Contains(out.Tops(), strings.TrimSuffix(p, "/"+name))
 		})
 		if l, err := look.layout(root.Path); len(in) > 0 && err == nil && l.CommonDir != "" {
@@ -256,52 +256,52 @@ func (m *Machine) ignored(out *Resolution, look *lookup, list []string) (ignored
 // newInstructions returns the unprotected files that were made or changed, and new files at paths
 // that are not held.
 func (out *Resolution) newInstructions(now *baseline, left *workspace.Budget) (made []string) {
-	seen := map[unprotected]string{} // now
+	seen := map[unprotectedPath]string{} // now
 	for _, u := range now.Unprotected {
-		seen[unprotected{Path: u.Path, Led: u.Led, Free: u.Free}] = u.LookedUp
+		seen[unprotectedPath{Path: u.Path, TargetOnly: u.TargetOnly, Removable: u.Removable}] = u.State
 	}
 	listed := map[string]bool{}
 	add := func(p string) { made, listed[p] = append(made, p), true }
 	for _, u := range out.baseline.Unprotected {
-		is, ok := seen[unprotected{Path: u.Path, Led: u.Led, Free: u.Free}]
+		is, ok := seen[unprotectedPath{Path: u.Path, TargetOnly: u.TargetOnly, Removable: u.Removable}]
 		if !ok {
-			is = u.looks(left)
+			is = u.state(left)
 		}
-		if is != u.LookedUp && !(u.Free && is == "") && !listed[u.Path] {
+		if is != u.State && !(u.Removable && is == "") && !listed[u.Path] {
 			add(u.Path)
 		}
 	}
 	known := oneOf(out.baseline.Instructions)
 	for _, p := range now.Instructions {
-		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p && untouched(&h) })
-		if !held && !known(p) && !listed[p] && !holdsPlace(p) {
+		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p && isOnlyStub(&h) })
+		if !held && !known(p) && !listed[p] && !isStubDir(p) {
 			add(p)
 		}
 	}
 	return made
 }
 
-// untouched reports whether a path has only its stub. Somebody outside of the sandbox may have
+// isOnlyStub reports whether a path has only its stub. Somebody outside of the sandbox may have
 // removed that, and then a command may make it.
-func untouched(h *view.Hold) bool {
+func isOnlyStub(h *view.Hold) bool {
 	if !h.File {
-		return holdsPlace(h.Path)
+		return isStubDir(h.Path)
 	}
 	text, err := workspace.ReadNoSymlinks(h.Path, int64(len(h.Content)))
 	return errors.Is(err, fs.ErrNotExist) || err == nil && string(text) == h.Content
 }
 
-// holdsPlace reports whether p is only a stub directory of another command, whose engine may
+// isStubDir reports whether p is only a stub directory of another command, whose engine may
 // protect it though this one's does not. It may be gone by now. If a command itself makes an empty
 // directory, a later command that fills it is reported.
-func holdsPlace(p string) bool {
+func isStubDir(p string) bool {
 	names, err := namesIn(p, 2)
 	return errors.Is(err, fs.ErrNotExist) || err == nil && (len(names) == 0 || slices.Equal(names, []string{".gitignore"}))
 }
 
 // Changes finds what changed since the start of the command.
 func (m *Machine) Changes(out *Resolution) (made Changes) {
-	ctx, cancel := context.WithTimeout(context.Background(), inspecting)
+	ctx, cancel := context.WithTimeout(context.Background(), inspectionTimeout)
 	defer cancel()
 	look := newLookup(ctx, m, out.writable)
 	found, err := out.searchAgain()
@@ -311,24 +311,24 @@ func (m *Machine) Changes(out *Resolution) (made Changes) {
 	}
 	now := m.look(out, look, found)
 	if err == nil && out.Spec.Session.Processes { // a change from now on is the next command's
-		now.Actions, now.Guarded, out.lastLook = look.acts(out, now.Open), out.Watched, &now
+		now.GitActions, now.Protected, out.lastLook = look.acts(out, now.OpenRepositories), out.WatchedPaths, &now
 	}
 	made.Unsigned = out.committed()
-	m.changesOf(out, look, &now, &made)
+	m.compare(out, look, &now, &made)
 	return made
 }
 
-// changesOf finds how the state now differs from that before the command.
-func (m *Machine) changesOf(out *Resolution, look *lookup, now *baseline, made *Changes) {
-	lost := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(now.Lost))), oneOf(out.baseline.Lost)) // where a command made them, what it writes ends with it
+// compare finds how the state now differs from that before the command.
+func (m *Machine) compare(out *Resolution, look *lookup, now *baseline, made *Changes) {
+	lost := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(now.LostWorktrees))), oneOf(out.baseline.LostWorktrees)) // where a command made them, what it writes ends with it
 	made.LostWorktrees = lost[:min(len(lost), maxChanges)]
 	made.Instructions = out.newInstructions(now, look.left)
-	changed := look.acts(out, out.baseline.Open).Since(out.baseline.Actions, out.allOpen)
+	changed := look.acts(out, out.baseline.OpenRepositories).Since(out.baseline.GitActions, out.gitUnprotected)
 	var loose []string // git may ignore it, and git status does not enter it
 	for _, p := range slices.Concat(slices.Collect(maps.Keys(now.Repositories)), slices.Collect(maps.Keys(changed))) {
 		_, acts := changed[p]
 		_, existing := out.baseline.Repositories[p]
-		own := now.Submodules[p].From != "" || slices.Contains(now.Listed, p) || slices.Contains(out.userRepositories(), p)
+		own := now.Submodules[p].From != "" || slices.Contains(now.Worktrees, p) || slices.Contains(out.userRepositories(), p)
 		if !own && (acts || !existing) {
 			loose = append(loose, p)
 		}
@@ -337,7 +337,7 @@ func (m *Machine) changesOf(out *Resolution, look *lookup, now *baseline, made *
 	made.Instructions = slices.DeleteFunc(made.Instructions, isIgnored)
 	repositories := slices.DeleteFunc(slices.Sorted(maps.Keys(now.Repositories)), isIgnored)
 	maps.DeleteFunc(changed, func(p string, _ workspace.Change) bool { return isIgnored(p) })
-	for _, w := range out.baseline.Guarded { // no mount was on what took its place
+	for _, w := range out.baseline.Protected { // no mount was on what took its place
 		if is, err := w.replaced(); is && err == nil && w.loss == unprotects && !slices.Contains(made.Instructions, w.path) {
 			made.Instructions = append(made.Instructions, w.path)
 		}
@@ -347,7 +347,7 @@ func (m *Machine) changesOf(out *Resolution, look *lookup, now *baseline, made *
 		made.Instructions, made.Truncated = made.Instructions[:maxChanges], made.Instructions[maxChanges:]
 		made.Notes = append(made.Notes, fmt.Sprintf("more than %d instructions for tools were made or changed: the others are not listed", maxChanges))
 	}
-	unread := slices.DeleteFunc(slices.Clone(now.Unread), oneOf(out.baseline.Unread))
+	unread := slices.DeleteFunc(slices.Clone(now.Unlistable), oneOf(out.baseline.Unlistable))
 	for _, dir := range unread[:min(len(unread), maxChanges)] {
 		made.unclear(dir, "it cannot be listed, so what a command put there is not known")
 	}
@@ -355,7 +355,7 @@ func (m *Machine) changesOf(out *Resolution, look *lookup, now *baseline, made *
 		made.unclear(m.Workspace.Root(), fmt.Sprintf("%d more writable directories cannot be listed", n))
 		made.Truncated = append(made.Truncated, unread[maxChanges:]...)
 	}
-	if n := len(out.baseline.Open); n > workspace.MaxGitActions {
+	if n := len(out.baseline.OpenRepositories); n > workspace.MaxGitActions {
 		made.unclear(m.Workspace.Root(), fmt.Sprintf("of the %d repositories in writable directories, git was asked about only %d", n, workspace.MaxGitActions))
 	}
 	for _, k := range out.unreported {
@@ -363,7 +363,7 @@ func (m *Machine) changesOf(out *Resolution, look *lookup, now *baseline, made *
 			made.unclear(top, "an earlier command ended without a report, and may have changed it in a way that nobody knows")
 		}
 	}
-	for _, p := range out.Dropped(look, out.userRepositories()) {
+	for _, p := range out.LostRepositories(look, out.userRepositories()) {
 		made.unclear(p, "it is no longer one of your repositories: the next command can change what git obeys there")
 	}
 	reports, more := m.repositoryReports(out, look, now, repositories, changed)
@@ -406,11 +406,11 @@ func (m *Machine) repositoryReports(out *Resolution, look *lookup, now *baseline
 		if len(reports) < maxChanges || report.Existing {
 			is, ok := now.Repositories[p]
 			if !ok {
-				is = look.at(out, p)
+				is = look.stateOf(out, p)
 			}
 			change = is.Acts.Since(before, false, look.left)
-			if existing && report.Existing && was.Taken != is.Taken {
-				change.Unclear = append(change.Unclear, fmt.Sprintf("git: git now uses another repository there: %s, and before %s", is.Taken, was.Taken))
+			if existing && report.Existing && was.Identity != is.Identity {
+				change.Unclear = append(change.Unclear, fmt.Sprintf("git: git now uses another repository there: %s, and before %s", is.Identity, was.Identity))
 			}
 			maps.Copy(before, is.Acts)
 		}
@@ -438,14 +438,14 @@ func (m *Machine) ChangesSince(last *Resolution) Changes {
 	return m.Changes(last)
 }
 
-// tick is the maximal delay of a file system's clock.
-const tick = 10 * time.Millisecond
+// clockDelay is the maximal delay of a file system's clock.
+const clockDelay = 10 * time.Millisecond
 
 // maxChanges bounds the reported paths of one command, of each kind.
 const maxChanges = 32
 
-// inspecting bounds the time to look at repositories that a command made.
-const inspecting = 10 * time.Second
+// inspectionTimeout bounds the time to look at repositories that a command made.
+const inspectionTimeout = 10 * time.Second
 
 // name adds what git acts on, and the first reason why it may act on more, as few and as short as
 // people can read.

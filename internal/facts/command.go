@@ -55,16 +55,16 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolution, d *view.Definitio
 	in = env.Input{
 		Caller: environ, Toolchains: r.Variables, Passthrough: d.EnvPassthrough,
 		Workspace: m.Env, Definition: d.Env, Unset: d.EnvUnset,
-		OtherWorktrees: r.ReadOnlyWorktrees && !spec.Unconfined, SharedRepository: r.Shared && !spec.Unconfined, GitConfig: r.gitConfig,
+		OtherWorktrees: r.ReadOnlyWorktrees && !spec.Unconfined, SharedRepository: r.SharedRepository && !spec.Unconfined, GitConfig: r.gitConfig,
 		Root: m.Owner == nil && m.Caller.UID == 0 && !spec.Unconfined,
 	}
-	in.Credentials, notes = m.Credentials(ctx, d.Passed(m.Sets()), planning)
-	in.Credentials = append(in.Credentials, r.instead...)
+	in.Credentials, notes = m.Credentials(ctx, d.PassedCredentials(m.Sets()), planning)
+	in.Credentials = append(in.Credentials, r.injectVars...)
 	for _, secret := range r.withheldSecrets {
 		in.Withheld = append(in.Withheld, string(secret))
 	}
 	if spec.Unconfined {
-		if len(d.Injected(m.Sets())) > 0 {
+		if len(d.InjectedCredentials(m.Sets())) > 0 {
 			notes = append(notes, view.OriginInject+": without a sandbox nothing adds credentials to requests, so the command is not authenticated")
 		}
 		if in.Temp = m.Workspace.TempAlias(); in.Temp != "" {

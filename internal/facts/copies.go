@@ -9,12 +9,19 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
+	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // useCopies shows the configurations that a command must see, from copies named by their checksums.
@@ -90,3 +97,91 @@ func sweepCopies(dir string) {
 		}
 	}
 }
+
+// originSettings is the origin of git's settings for commands.
+const originSettings = "git: your settings"
+
+// showSettings shows the configuration that git inside reads as the system's, so that a
+// repository's own has precedence: the user's settings, and excludes for hidden files, which git
+// must neither add nor report.
+func (m *Machine) showSettings(out *Resolution) {
+	config, excludes := out.Settings.Config, m.excludes(out)+out.hiddenFromGit()
+	if config == "" && excludes == "" {
+		return
+	}
+	if excludes != "" {
+		file := m.showCopy(out, excludes)
+		if file == "" {
+			return
+		}
+		config += "[core]\n\texcludesFile = " + strconv.Quote(file) + "\n"
+	}
+	out.gitConfig = m.showCopy(out, "[include]\n\tpath = /etc/gitconfig\n"+config)
+}
+
+// excludes is the content of the user's core.excludesFile. If commands can write it, or lead it
+// elsewhere, it is empty: it could be any file of the user.
+func (m *Machine) excludes(out *Resolution) string {
+	p := out.Settings.Excludes
+	way := Follow(p)
+	if p == "" || way.Err != nil || way.Kind != view.File || paths.InsideAny([]string{"/proc", "/sys", "/dev"}, way.End) {
+		return ""
+	}
+	for _, at := range append(way.Links, filepath.Clean(p), way.End) {
+		if e, _ := shared.Cover(out.Spec.Table, at); m.Written(at) != "" || out.WritableAt(at) || e != nil && e.Access == shared.Hidden && strings.HasPrefix(e.Why, "deny_paths") {
+			return ""
+		}
+	}
+	const most = 64 << 10
+	text, err := workspace.ReadNoSymlinks(way.End, most)
+	if err != nil || m.Owner != nil && way.UID != m.Owner.User.UID {
+		return ""
+	}
+	return string(bytes.TrimRight(text, "\n")) + "\n"
+}
+
+// headLog is git's log of commits in the workspace's root; "" if its user would sign none, or the
+// definition configures git.
+func (m *Machine) headLog(out *Resolution, in *view.Input, look *lookup) string {
+	l, err := look.layout(m.Workspace.Root())
+	if !out.Settings.Signs || err != nil || in.Env["GIT_CONFIG_COUNT"] != "" {
+		return ""
+	}
+	return path.Join(l.GitDir, "logs/HEAD")
+}
+
+// showCopy keeps a copy of a text and returns its path, or "".
+func (m *Machine) showCopy(out *Resolution, text string) string {
+	file := m.copyOf([]byte(text))
+	if file == "" || out.WritableAt(file) {
+		return ""
+	}
+	at, found := slices.BinarySearchFunc(out.Spec.Table, file, func(e shared.Entry, p string) int { return paths.Compare(e.Path, p) })
+	if !found {
+		out.Spec.Table = slices.Insert(out.Spec.Table, at, shared.Entry{Source: file, Path: file, Access: shared.ReadOnly, Why: originSettings})
+	}
+	return file
+}
+
+// hiddenFromGit returns patterns of gitignore for the hidden paths in the work trees of the user's
+// repositories. It compares paths of the host: inside, workdir or a bind can put a work tree elsewhere.
+func (r *Resolution) hiddenFromGit() string {
+	var list strings.Builder
+	hostPath := view.HostPaths(r.Spec.Table)
+	for _, e := range r.Spec.Table {
+		if e.Access != shared.Hidden {
+			continue
+		}
+		hidden := hostPath(&e)
+		for dir := range paths.Up(path.Dir(hidden)) {
+			if name := strings.TrimPrefix(hidden, dir); slices.Contains(r.GuardedRepositories, dir) && !strings.HasPrefix(name, "/.git/") && !strings.Contains(name, "\n") {
+				list.WriteString(gitignoreQuoter.Replace(name) + "\n")
+				break
+			}
+		}
+	}
+	return list.String()
+}
+
+// gitignoreQuoter quotes a name for gitignore.
+var gitignoreQuoter = strings.NewReplacer("\\", "\\\\", "*", "\\*", "?", "\\?", "[", "\\[", " ", "\\ ")

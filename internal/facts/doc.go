@@ -8,15 +8,14 @@
 // # The files
 //
 // A [Machine] (machine.go) knows the caller (caller.go), and the user of a root caller's commands
-// (accounts.go). Resolve (resolve.go) makes the [Resolution] (resolution.go) of a definition from
-// the input for package view (input.go): followed links and repositories (lookup.go), mounts
-// (mounts.go), searched trees (search.go), bound sockets (unixsockets_linux.go), sockets of services
-// (controlsockets.go), toolchains (toolchains.go, with toolchains_find.go), this program's own files
-// (hostpaths.go), and credentials (credentials.go, inject.go). Then it shows copies (copies.go),
-// also of git's settings (settings.go), and holds paths (hold.go). command.go is about one command.
+// (accounts.go). Resolve (resolve.go) makes the [Resolution] of a definition from the input for package
+// view (input.go): followed links and repositories (lookup.go), mounts (mounts.go), searched trees
+// (search.go), bound sockets (unixsockets_linux.go), sockets of services (controlsockets.go),
+// toolchains (toolchains.go), this program's own files (hostpaths.go), and credentials (credentials.go,
+// inject.go). Then it shows copies, also of git's settings (copies.go), and holds paths (hold.go).
+// command.go is about one command.
 //
-// After a command, changes.go finds what it changed (report.go), and findings.go what a person must
-// see of that; unreported.go finds commands of killed hosts, replaced.go what the host replaced
-// meanwhile, and witness.go answers package denial. Without a command, writable.go says where
-// commands could write, and sensitive.go which files look like secrets.
+// After a command, changes.go finds what it changed (report.go), and findings.go says it to people;
+// unreported.go finds commands of killed hosts, replaced.go what somebody outside replaced meanwhile,
+// and witness.go answers package denial. Without a command, writable.go says where commands could write.
 package facts

@@ -131,7 +131,7 @@ func TestPatternsForEngines(t *testing.T) {
 	r := tr.machine(t)
 	r.HideSensitive = true
 	r.HostPaths = configs(tr.project + "/config.hcl") // a second reason for the same path
-	r.HostPaths = append(r.HostPaths, view.HostPath{Path: tr.home + "/.local/state/sbxhost", Kind: view.OwnState})
+	r.HostPaths = append(r.HostPaths, view.HostPath{Path: tr.home + "/.local/state/sbxhost", Kind: view.HostState})
 	out, err := r.resolve(t.Context(), "fast", view.Definition{DenyPaths: []string{"**/*.pem", "~/link/*", "/etc/[x]"}, ProtectPaths: []string{"Makefile", "config.hcl"}})
 	if err != nil {
 		t.Fatal(err)

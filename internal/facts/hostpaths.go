@@ -27,14 +27,14 @@ type HostPaths struct {
 // at its next start: no command may make those. Relative paths begin at dir.
 func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.HostPath, err error) {
 	const inForce, remembered, program, config = "the configuration in force", "what is remembered about sandboxes", "a program that runs sandboxes", "a configuration of yours"
-	add := func(kind view.OwnKind, p, what string, names ...string) {
+	add := func(kind view.HostPathKind, p, what string, names ...string) {
 		if filepath.IsAbs(p) {
 			list = append(list, view.HostPath{Path: p, Description: what, Kind: kind, Names: names})
 		}
 	}
-	kind := view.OwnConfig
+	kind := view.HostConfig
 	if o.TrustChecked {
-		kind = view.OwnVetted
+		kind = view.HostCheckedConfig
 	}
 	for _, p := range o.Configs {
 		if _, err := os.Stat(p); err != nil || !filepath.IsAbs(p) {
@@ -43,45 +43,45 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 		add(kind, p, inForce)
 	}
 	for _, p := range o.Programs {
-		add(view.OwnProgram, p, program)
+		add(view.HostProgram, p, program)
 	}
 	programs := []string{"sbxhost-init", "sbx", "sbxhost-mcp", "nomad-driver-sbxhost"}
 	for _, name := range o.Engines {
 		programs = append(programs, "sbxhost-engine-"+name)
 	}
-	add(view.OwnPlace, o.EngineDir, program, programs...)
+	add(view.HostNames, o.EngineDir, program, programs...)
 	if exe, err := os.Executable(); err == nil {
 		if resolved, err := filepath.EvalSymlinks(exe); err == nil {
 			exe = resolved
 		}
-		add(view.OwnPlace, filepath.Dir(exe), program, programs...)
+		add(view.HostNames, filepath.Dir(exe), program, programs...)
 	}
 	xdg, _ := caller.LookupEnv("XDG_CONFIG_HOME")
-	add(view.OwnPlace, xdg, config, "sbxhost")
+	add(view.HostNames, xdg, config, "sbxhost")
 	if caller.Home != "" {
-		add(view.OwnPlace, filepath.Join(caller.Home, ".config"), config, "sbxhost")
+		add(view.HostNames, filepath.Join(caller.Home, ".config"), config, "sbxhost")
 	}
 	// Another configuration may be in force for this command.
 	if path, _ := caller.LookupEnv("SBXHOST_CONFIG"); path != "" {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		add(view.OwnPlace, filepath.Dir(path), config, filepath.Base(path))
+		add(view.HostNames, filepath.Dir(path), config, filepath.Base(path))
 	}
 	if owner != nil && owner.Home != "" {
-		add(view.OwnPlace, owner.Home, "the sandboxes of the workspace's owner", ".config/sbxhost", ".local/state/sbxhost")
+		add(view.HostNames, owner.Home, "the sandboxes of the workspace's owner", ".config/sbxhost", ".local/state/sbxhost")
 	}
 	path, _ := caller.LookupEnv("PATH")
 	for _, entry := range filepath.SplitList(path) {
 		if !filepath.IsAbs(entry) {
 			entry = filepath.Join(dir, entry)
 		}
-		add(view.OwnCommand, entry, "a program that runs outside of sandboxes", programsRun()...)
+		add(view.HostPathNames, entry, "a program that runs outside of sandboxes", programsInPath()...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Sources)) {
-		add(view.OwnEngine, o.Sources[name], fmt.Sprintf("engine %q", name))
+		add(view.HostEngine, o.Sources[name], fmt.Sprintf("engine %q", name))
 	}
-	hidden := view.HostPath{Attribute: "XDG_STATE_HOME", Description: remembered, Kind: view.OwnState}
+	hidden := view.HostPath{Attribute: "XDG_STATE_HOME", Description: remembered, Kind: view.HostState}
 	if hidden.Path = caller.StateDir(); hidden.Path != "" {
 		list = append(list, hidden)
 	}
@@ -92,9 +92,9 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 	return append(list, o.Records...), nil
 }
 
-// programsRun are the programs that sbxhost finds in PATH, and its own name: a command could put
+// programsInPath are the programs that sbxhost finds in PATH, and its own name: a command could put
 // another one there for the next time.
-func programsRun() []string {
+func programsInPath() []string {
 	names := []string{"git", "gh", "less", "sbxhost", "sbx", "sbxhost-mcp"}
 	if exe, err := os.Executable(); err == nil && !slices.Contains(names, filepath.Base(exe)) {
 		names = append(names, filepath.Base(exe))

@@ -28,7 +28,7 @@ import (
 // and a certificate that commands trust. The notes are about unavailable credentials.
 func (m *Machine) inject(ctx context.Context, q *Request, out *Resolution, in *view.Input) (notes []string, err error) {
 	sets := m.Sets()
-	for _, name := range q.Injected(sets) {
+	for _, name := range q.InjectedCredentials(sets) {
 		origin := fmt.Sprintf("%s %q", view.OriginInject, name)
 		own, isOwn := sets[name]
 		if !isOwn {
@@ -43,7 +43,7 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolution, in *v
 			}
 			for _, v := range vars {
 				if !slices.Contains(tokenVariables[:], v.Name) {
-					out.instead = append(out.instead, v)
+					out.injectVars = append(out.injectVars, v)
 					continue
 				}
 				out.Inject.Credentials = append(out.Inject.Credentials, shared.Credential{Hosts: hosts, Header: "Authorization", Placeholder: view.Placeholder(v.Name), Value: shared.Secret(v.Value)})
@@ -68,20 +68,20 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolution, in *v
 		return notes, nil
 	}
 	slices.Sort(hosts)
-	c, err := m.trusted.of(slices.Compact(hosts))
+	c, err := m.certificates.forHosts(slices.Compact(hosts))
 	if err != nil {
 		return nil, err
 	}
 	in.Substitutes, out.Inject.Certificate = []view.Substitute{c.trust}, c.secret
-	for _, name := range view.TrustVariables() {
-		out.instead = append(out.instead, env.Secret{Name: name, Value: c.trust.Path, Origin: view.OriginInject})
+	for _, name := range view.TrustVariables {
+		out.injectVars = append(out.injectVars, env.Secret{Name: name, Value: c.trust.Path, Origin: view.OriginInject})
 	}
 	return notes, nil
 }
 
 // withhold gives commands a placeholder.
 func (r *Resolution) withhold(variable string, secret shared.Secret, origin string) {
-	r.instead = append(r.instead, env.Secret{Name: variable, Value: view.Placeholder(variable), Origin: origin})
+	r.injectVars = append(r.injectVars, env.Secret{Name: variable, Value: view.Placeholder(variable), Origin: origin})
 	r.withheldSecrets = append(r.withheldSecrets, secret)
 }
 
@@ -95,7 +95,7 @@ func (m *Machine) trustCopied(out *Resolution) error {
 			return &shared.Error{Kind: shared.ErrUnavailable, Attribute: view.OriginInject, Message: "the certificate that commands must trust can only be stored where commands can write",
 				Hint: "set XDG_CACHE_HOME to a directory outside of what commands can write"}
 		default:
-			m.trusted.copies.Store(e.Source, nil)
+			m.certificates.copies.Store(e.Source, nil)
 		}
 	}
 	return nil
@@ -113,7 +113,7 @@ type certificate struct {
 	secret shared.Secret   // with its key
 }
 
-func (cs *certificates) of(hosts []string) (*certificate, error) {
+func (cs *certificates) forHosts(hosts []string) (*certificate, error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	key := strings.Join(hosts, " ")

@@ -87,7 +87,7 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) {
 				f.Close()
 				look.forget()
 			}
-		case o.Kind == view.OwnState && !o.File:
+		case o.Kind == view.HostState && !o.File:
 			hidden(o.Path, func(p string) bool { return v.Visible(p) && !v.Creatable(p) })
 		}
 	}

@@ -72,9 +72,9 @@ func (f *lookup) Follow(p string) view.Way {
 		way = dir
 	} else if dir.Kind == view.Directory {
 		way = follow(dir.End, name)
-		way.Links, way.Left = slices.Concat(dir.Links, way.Links), slices.Concat(dir.Left, way.Left)
+		way.Links, way.DotDots = slices.Concat(dir.Links, way.Links), slices.Concat(dir.DotDots, way.DotDots)
 	} else { // nothing lies beneath a missing path, or a file
-		way = view.Way{End: filepath.Join(dir.End, name), Links: dir.Links, Left: dir.Left}
+		way = view.Way{End: filepath.Join(dir.End, name), Links: dir.Links, DotDots: dir.DotDots}
 	}
 	f.ways[p] = &way
 	return way
@@ -93,11 +93,11 @@ func Follow(p string) view.Way { return follow("/", p) }
 
 // follow walks along a path from a directory without symlinks.
 func follow(from, p string) (way view.Way) {
-	end, info, err := hostpath.Follow(from, p, func(link string) { way.Links = append(way.Links, link) }, func(dir string) { way.Left = append(way.Left, dir) })
+	end, info, err := hostpath.Follow(from, p, func(link string) { way.Links = append(way.Links, link) }, func(dir string) { way.DotDots = append(way.DotDots, dir) })
 	if way.End, way.Err = end, err; errors.Is(err, fs.ErrPermission) {
 		way.Err = view.ErrUnsearchable
 	}
-	if info == nil && err == nil && len(way.Left) > 0 {
+	if info == nil && err == nil && len(way.DotDots) > 0 {
 		info, _ = os.Lstat(end) // "none/../file" leads there once a command makes none
 	}
 	if info != nil {
@@ -115,14 +115,14 @@ func (f *lookup) Unsearchable(p string) (outermost string) {
 		return ""
 	}
 	for dir := range paths.Up(filepath.Dir(p)) {
-		if info, err := os.Lstat(dir); err == nil && !f.m.Owner.searches(info) {
+		if info, err := os.Lstat(dir); err == nil && !f.m.Owner.canSearch(info) {
 			outermost = dir
 		}
 	}
 	return outermost
 }
 
-func (o *Owner) searches(dir os.FileInfo) bool {
+func (o *Owner) canSearch(dir os.FileInfo) bool {
 	st, mode := dir.Sys().(*syscall.Stat_t), dir.Mode()
 	switch {
 	case st.Uid == o.User.UID:
@@ -256,21 +256,21 @@ func (f *lookup) submodules(own, within []string) map[string]submodule {
 	return found
 }
 
-// mountedAgain returns paths of the host's own, and where they show in what commands write by another
+// addSecondMounts returns paths of the host's own, and where they show in what commands write by another
 // mount; and the mounts there that show the same once more, where nothing is protected.
-func (f *lookup) mountedAgain(own []view.HostPath) []view.HostPath {
+func (f *lookup) addSecondMounts(own []view.HostPath) []view.HostPath {
 	table, _ := f.mounts() // none on a system without /proc
 	all := slices.Clip(own)
 	for _, dir := range f.writable {
 		shown := mountsIn(table, dir)
 		for _, o := range own {
 			names := []string{""}
-			if o.Kind == view.OwnPlace { // each can be a mount itself
+			if o.Kind == view.HostNames { // each can be a mount itself
 				names = o.Names
 			}
 			for _, name := range names {
 				way := f.Follow(filepath.Join(o.Path, name))
-				for _, at := range alsoAt(table, shown, way.End) {
+				for _, at := range otherPaths(table, shown, way.End) {
 					again := o
 					if again.Path = at; name != "" {
 						again.Path, again.Names = filepath.Dir(at), []string{filepath.Base(at)}
@@ -287,7 +287,7 @@ func (f *lookup) mountedAgain(own []view.HostPath) []view.HostPath {
 				return on.dev == m.dev && !paths.Inside(m.at, src) && (paths.Inside(m.root, on.in(src)) || paths.Inside(on.in(src), m.root))
 			}
 			if slices.ContainsFunc(f.writable, same) {
-				all = append(all, view.HostPath{Path: m.at, Description: "another mount of what commands write", Kind: view.OwnMount})
+				all = append(all, view.HostPath{Path: m.at, Description: "another mount of what commands write", Kind: view.HostSecondMount})
 			}
 		}
 	}

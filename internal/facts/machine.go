@@ -84,10 +84,10 @@ type Machine struct {
 	// search for each command.
 	addOns []string
 	// served are further such directories, only in the host's view.
-	served             []string
+	hostAddOns         []string
 	scanners           scanners
 	ghToken            ghToken
-	trusted            certificates
+	certificates       certificates
 	renewedCredentials atomic.Pointer[renewedCredentials]
 }
 
@@ -124,7 +124,7 @@ func (m *Machine) token(name string) string {
 
 // New makes a Machine, and looks for what is the same for all commands.
 func New(c Config) *Machine {
-	m := &Machine{Config: c, addOns: []string{"/opt"}, served: []string{"/srv"}}
+	m := &Machine{Config: c, addOns: []string{"/opt"}, hostAddOns: []string{"/srv"}}
 	path, _ := c.Caller.LookupEnv("GIT_EXEC_PATH") // git sets it for all that it starts
 	m.gitWaits = path != ""
 	if c.Discovered {
@@ -138,7 +138,7 @@ func New(c Config) *Machine {
 
 // Close removes the files of certificates.
 func (m *Machine) Close() {
-	m.trusted.copies.Range(func(file, _ any) bool {
+	m.certificates.copies.Range(func(file, _ any) bool {
 		os.Remove(file.(string))
 		return true
 	})

@@ -80,9 +80,9 @@ func mountsIn(table []mount, dir string) []mount {
 	return append([]mount{{dev: on.dev, root: on.in(dir), at: dir}}, beneath...)
 }
 
-// alsoAt returns where a path without symlinks shows too, of what mountsIn has found, by another mount of
+// otherPaths returns where a path without symlinks shows too, of what mountsIn has found, by another mount of
 // the same file system.
-func alsoAt(table, shown []mount, p string) (list []string) {
+func otherPaths(table, shown []mount, p string) (list []string) {
 	on := mountOf(table, p)
 	for _, m := range shown {
 		if at := paths.Move(on.in(p), m.root, m.at); on.at != "" && m.dev == on.dev && paths.Inside(m.root, on.in(p)) && at != p {

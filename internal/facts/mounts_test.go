@@ -44,11 +44,11 @@ func TestAlsoAt(t *testing.T) {
 		"/usr/bin/git":                       "",
 		"/home/u/another/tools/git":          "",
 	} {
-		if at := strings.Join(alsoAt(table, mountsIn(table, "/home/u/project"), p), " "); at != want {
+		if at := strings.Join(otherPaths(table, mountsIn(table, "/home/u/project"), p), " "); at != want {
 			t.Errorf("%s shows at %q, not %q", p, at, want)
 		}
 	}
-	if at := alsoAt(nil, mountsIn(nil, "/home"), "/home/git"); at != nil {
+	if at := otherPaths(nil, mountsIn(nil, "/home"), "/home/git"); at != nil {
 		t.Errorf("without a table: %q", at)
 	}
 }
@@ -59,13 +59,13 @@ func TestMountedAgain(t *testing.T) {
 	t.Parallel()
 	look := newLookup(context.Background(), OnlyCaller(Caller{}), []string{"/home/u/project", "/nowhere"})
 	look.mounts = func() ([]mount, error) { return table, nil }
-	own := []view.HostPath{{Path: "/alias/conf", Kind: view.OwnConfig, Description: "x"}, {Path: "/opt/other", Kind: view.OwnPlace, Names: []string{"sbx"}},
-		{Path: "/opt", Kind: view.OwnPlace, Names: []string{"other", "tools"}}}
-	want := append(own, view.HostPath{Path: "/home/u/project/conf", Kind: view.OwnConfig, Description: "x"},
-		view.HostPath{Path: "/home/u/project/chroot/src/conf", Kind: view.OwnConfig, Description: "x"},
-		view.HostPath{Path: "/home/u/project", Kind: view.OwnPlace, Names: []string{"tools"}}, view.HostPath{Path: "/home/u/project", Kind: view.OwnPlace, Names: []string{"again"}},
-		view.HostPath{Path: "/home/u/project/chroot/src", Kind: view.OwnMount, Description: "another mount of what commands write"})
-	if got := look.mountedAgain(own); !reflect.DeepEqual(got, want) {
+	own := []view.HostPath{{Path: "/alias/conf", Kind: view.HostConfig, Description: "x"}, {Path: "/opt/other", Kind: view.HostNames, Names: []string{"sbx"}},
+		{Path: "/opt", Kind: view.HostNames, Names: []string{"other", "tools"}}}
+	want := append(own, view.HostPath{Path: "/home/u/project/conf", Kind: view.HostConfig, Description: "x"},
+		view.HostPath{Path: "/home/u/project/chroot/src/conf", Kind: view.HostConfig, Description: "x"},
+		view.HostPath{Path: "/home/u/project", Kind: view.HostNames, Names: []string{"tools"}}, view.HostPath{Path: "/home/u/project", Kind: view.HostNames, Names: []string{"again"}},
+		view.HostPath{Path: "/home/u/project/chroot/src", Kind: view.HostSecondMount, Description: "another mount of what commands write"})
+	if got := look.addSecondMounts(own); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 }

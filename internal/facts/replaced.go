@@ -16,11 +16,11 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Watched is a file or directory of the host that a mount hides or protects while a command runs.
+// WatchedPath is a file or directory of the host that a mount hides or protects while a command runs.
 // The kernel removes a mount when somebody outside of the sandbox removes its mount point, or
 // renames another file over it, as editors do to save a file, and git to change its configuration.
 // Nothing can restore the mount in a running sandbox.
-type Watched struct {
+type WatchedPath struct {
 	path, loss, why string // parts of a sentence: there may be thousands, and mostly none is needed
 	was             fs.FileInfo
 }
@@ -30,9 +30,9 @@ const unprotects = "could be written"
 
 // Watch records what is hidden and protected from a command at its start, without what the engine
 // does not protect.
-func (r *Resolution) Watch(have shared.Features) (list []Watched) {
+func (r *Resolution) Watch(have shared.Features) (list []WatchedPath) {
 	hostPath := view.HostPaths(r.Spec.Table)
-	list = make([]Watched, 0, len(r.Spec.Table))
+	list = make([]WatchedPath, 0, len(r.Spec.Table))
 	for i := range r.Spec.Table {
 		e := &r.Spec.Table[i]
 		loss := "was not hidden"
@@ -44,14 +44,14 @@ func (r *Resolution) Watch(have shared.Features) (list []Watched) {
 		at := hostPath(e)
 		at = cmp.Or(r.Copies[at], at)
 		if was, err := os.Lstat(at); err == nil {
-			list = append(list, Watched{at, loss, strings.TrimPrefix(e.Why, "protected: "), was})
+			list = append(list, WatchedPath{at, loss, strings.TrimPrefix(e.Why, "protected: "), was})
 		}
 	}
 	return list
 }
 
 // Replaced returns a sentence for each path that was replaced.
-func Replaced(list []Watched) (notes []string) {
+func Replaced(list []WatchedPath) (notes []string) {
 	for _, w := range list {
 		is, err := w.replaced()
 		if !is {
@@ -69,7 +69,7 @@ func Replaced(list []Watched) (notes []string) {
 }
 
 // replaced reports whether it is not there any more.
-func (w *Watched) replaced() (bool, error) {
+func (w *WatchedPath) replaced() (bool, error) {
 	is, err := os.Lstat(w.path)
 	return err != nil || !os.SameFile(is, w.was), err
 }

@@ -14,14 +14,14 @@ func TestReplaced(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
 	shut := filepath.Join(top, "shut")
-	var list []Watched
+	var list []WatchedPath
 	watch := func(p string) {
 		err := os.WriteFile(p, nil, 0o600)
 		was, failed := os.Lstat(p)
 		if err := errors.Join(err, failed); err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, Watched{p, "was not hidden", "deny_paths", was})
+		list = append(list, WatchedPath{p, "was not hidden", "deny_paths", was})
 	}
 	if err := os.Mkdir(shut, 0o700); err != nil {
 		t.Fatal(err)

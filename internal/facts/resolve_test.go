@@ -248,7 +248,7 @@ func TestResolveDistrustsTheWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := tr.machine(t)
-	r.HostPaths = []view.HostPath{{Path: engine, Kind: view.OwnProgram}, {Path: tr.base + "/elsewhere", Kind: view.OwnProgram}}
+	r.HostPaths = []view.HostPath{{Path: engine, Kind: view.HostProgram}, {Path: tr.base + "/elsewhere", Kind: view.HostProgram}}
 	out, err := r.resolve(t.Context(), "fast", view.Definition{})
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 
 // search searches all that a definition shows, if there may be paths to hide in it. Otherwise it
 // searches only where the host reports what commands make.
-func (m *Machine) search(out *Resolution, look *lookup) (found *view.Found, err error) {
-	found = &view.Found{Protected: &scan.Result{}}
+func (m *Machine) search(out *Resolution, look *lookup) (found *view.SearchResult, err error) {
+	found = &view.SearchResult{Protected: &scan.Result{}}
 	if found.Deny, found.Protect, err = out.Rules(); err != nil {
 		return nil, err
 	}
@@ -24,7 +24,7 @@ func (m *Machine) search(out *Resolution, look *lookup) (found *view.Found, err 
 	q := scan.Query{Sockets: true, Name: view.Sensitive}
 	dirs, host := m.addOns, out.Spec.Filesystem == shared.FilesystemHost
 	if host {
-		dirs = slices.Concat(m.addOns, m.served)
+		dirs = slices.Concat(m.addOns, m.hostAddOns)
 	}
 	var addOns []string
 	for _, dir := range dirs {
@@ -44,7 +44,7 @@ func (m *Machine) search(out *Resolution, look *lookup) (found *view.Found, err 
 		}
 		more = inAddOns.Found
 	}
-	q.Repositories, q.MatchName = true, view.MayAct
+	q.Repositories, q.MatchName = true, view.MayBeInstruction
 	if !listed || m.HideSensitive || len(found.Deny) > 0 {
 		err = out.searchTrees(m.scanners.scanner(found.Deny, "trees", q, trees), trees, found)
 	} else {
@@ -73,12 +73,12 @@ func (m *Machine) search(out *Resolution, look *lookup) (found *view.Found, err 
 	found.Trees = found.Trees.With(more)
 	// A separate search: it does not look beneath a match, and beneath protected paths there may be
 	// paths to hide.
-	if found.Linked, err = out.Linked(found.Trees); err != nil {
+	if found.HardLinks, err = out.HardLinkRules(found.Trees); err != nil {
 		return nil, err
 	}
-	rules := slices.Concat(found.Protect, found.Linked)
+	rules := slices.Concat(found.Protect, found.HardLinks)
 	trees = slices.Clip(trees)
-	for _, rule := range found.Linked {
+	for _, rule := range found.HardLinks {
 		if !paths.InsideAny(trees, rule.Literal) {
 			trees = append(trees, rule.Literal)
 		}
@@ -92,7 +92,7 @@ func (m *Machine) search(out *Resolution, look *lookup) (found *view.Found, err 
 }
 
 // searchTrees searches some trees now, and their reported part again after the command.
-func (out *Resolution) searchTrees(s *scan.Scanner, trees []string, found *view.Found) (err error) {
+func (out *Resolution) searchTrees(s *scan.Scanner, trees []string, found *view.SearchResult) (err error) {
 	out.searchAgain = func() (*scan.Result, error) { return s.ScanTo(out.ReportDepth(trees)) }
 	found.Trees, err = s.Scan()
 	return err
@@ -118,4 +118,23 @@ func searchError(err error) error {
 		e.Hint = "show less: bind only the directories that are needed, or choose a smaller workspace"
 	}
 	return e
+}
+
+// SensitiveFiles names ten files near the top of the workspace that look as if they held secrets.
+func (m *Machine) SensitiveFiles() (list []string) {
+	var roots []string
+	for _, root := range m.Workspace.Roots() {
+		roots = append(roots, root.Path)
+	}
+	const most, depth = 10, 4
+	found, err := m.scanners.scanner(nil, "sensitive", scan.Query{Name: view.Sensitive}, paths.Outermost(roots)).ScanTo(depth)
+	if err != nil {
+		return nil
+	}
+	for _, f := range found.Found {
+		if f.Reason == scan.SensitiveName && len(list) < most && !strings.Contains(f.Path, "/node_modules/") {
+			list = append(list, f.Path)
+		}
+	}
+	return list
 }

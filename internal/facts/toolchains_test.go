@@ -27,7 +27,7 @@ func TestToolchainTable(t *testing.T) {
 			}
 		}
 		// A row that shows all of a directory shows what a variable says, too.
-		if place, ok := strings.CutPrefix(row.base, "~/"); ok && row.within == nil && slices.Contains(slices.Concat(view.SecretPlaces[:], mixedPlaces[:]), place) {
+		if place, ok := strings.CutPrefix(row.base, "~/"); ok && row.within == nil && slices.Contains(slices.Concat(view.SecretDirs[:], mixedDirs[:]), place) {
 			t.Errorf("%s shows all of %s", row.tool, row.base)
 		}
 		for _, name := range row.variables {
@@ -41,7 +41,7 @@ func TestToolchainTable(t *testing.T) {
 func TestToolPlaces(t *testing.T) {
 	t.Parallel()
 	list := func(goos string, env map[string]string) ([]string, []string) {
-		p := &toolPlaces{goos: goos, home: "/home/u", lookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}
+		p := &toolchainInput{goos: goos, home: "/home/u", lookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}
 		dirs, refused := p.list()
 		var lines []string
 		for _, d := range dirs {
@@ -98,7 +98,7 @@ func FuzzToolPlaces(f *testing.F) {
 		if home != "" && (!filepath.IsAbs(home) || filepath.Clean(home) != home) {
 			return
 		}
-		p := &toolPlaces{goos: "linux", home: home, lookupEnv: func(string) (string, bool) { return value, true }}
+		p := &toolchainInput{goos: "linux", home: home, lookupEnv: func(string) (string, bool) { return value, true }}
 		dirs, _ := p.list()
 		for _, d := range dirs {
 			if !filepath.IsAbs(d.Path) || filepath.Clean(d.Path) != d.Path || home != "" && paths.Inside(d.Path, home) && home != "/" {
@@ -118,7 +118,7 @@ func FuzzToolPlaces(f *testing.F) {
 func TestToolchainsShowNoCredentials(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
-	places := toolPlaces{goos: "linux", home: tr.home, lookupEnv: (&Caller{}).LookupEnv}
+	places := toolchainInput{goos: "linux", home: tr.home, lookupEnv: (&Caller{}).LookupEnv}
 	dirs, _ := places.list()
 	var planted []string
 	plant := func(p string) {

@@ -14,7 +14,7 @@ import (
 // configs are files that are in force.
 func configs(paths ...string) (list []view.HostPath) {
 	for _, p := range paths {
-		list = append(list, view.HostPath{Path: p, Description: "the configuration in force", Kind: view.OwnConfig})
+		list = append(list, view.HostPath{Path: p, Description: "the configuration in force", Kind: view.HostConfig})
 	}
 	return list
 }
@@ -69,7 +69,7 @@ func TestNoWayAroundWhatIsTrusted(t *testing.T) {
 	}
 	link(tr.base+"/data/dot.hcl", tr.home+"/.config/sbxhost/config.hcl")
 	r := tr.machine(t)
-	r.HostPaths = []view.HostPath{{Path: tr.home + "/.config", Description: "yours", Names: []string{"sbxhost"}, Kind: view.OwnPlace},
+	r.HostPaths = []view.HostPath{{Path: tr.home + "/.config", Description: "yours", Names: []string{"sbxhost"}, Kind: view.HostNames},
 		{Path: tr.home + "/.config/sbxhost/config.hcl", Description: "the configuration in force"}}
 	home := view.Definition{BindPaths: []view.Bind{{Host: tr.home, Writable: true}}}
 	if _, err := r.resolve(t.Context(), "fast", home); err != nil {

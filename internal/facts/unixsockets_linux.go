@@ -13,7 +13,7 @@ import (
 )
 
 // A bound is the kernel's record of a socket with a file.
-type bound struct {
+type boundSocket struct {
 	name  string // at its bind, relative to any directory
 	inode uint32 // of the file; the low bits of a longer number
 	dev   uint64 // of its file system
@@ -52,7 +52,7 @@ func (f *lookup) boundSockets(dirs []string, host bool) (files []string, all boo
 		is := way.Err == nil && way.Kind == view.Socket && unix.Lstat(way.End, &st) == nil && uint32(st.Ino) == s.inode
 		switch {
 		case is && way.Names == 1:
-		case is, !filepath.IsAbs(s.name), paths.Inside("/proc", s.name), f.through(s.name, dirs):
+		case is, !filepath.IsAbs(s.name), paths.Inside("/proc", s.name), f.leadsThrough(s.name, dirs):
 			all = false
 			continue
 		default: // nothing, or another file, is there now; the server has removed its own
@@ -69,7 +69,7 @@ func (f *lookup) boundSockets(dirs []string, host bool) (files []string, all boo
 }
 
 // through reports whether a path leads through some directories, as far as it exists.
-func (f *lookup) through(p string, dirs []string) bool {
+func (f *lookup) leadsThrough(p string, dirs []string) bool {
 	for at := range paths.Up(p) {
 		if way := f.Follow(at); way.Err == nil {
 			return paths.InsideAny(dirs, way.End) || slices.ContainsFunc(way.Links, func(link string) bool { return paths.InsideAny(dirs, link) })
@@ -79,7 +79,7 @@ func (f *lookup) through(p string, dirs []string) bool {
 }
 
 // unixSockets reads the kernel's list of sockets of this network namespace that have a file.
-func unixSockets() (list []bound, err error) {
+func unixSockets() (list []boundSocket, err error) {
 	const showName, showFile, attributeName, attributeFile, header = 1, 2, 0, 1, 16
 	s, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
@@ -120,7 +120,7 @@ func unixSockets() (list []bound, err error) {
 			case message.Header.Type != unix.SOCK_DIAG_BY_FAMILY || len(message.Data) < header: // such as that this kernel has no such list
 				return nil, unix.EPROTO
 			}
-			var one bound
+			var one boundSocket
 			file := false
 			for a := message.Data[header:]; len(a) >= 4; {
 				size := int(le.Uint16(a))

@@ -22,7 +22,7 @@ const credentials = "it can contain credentials"
 // gives a way out of the sandbox. It is "" for every other path.
 func (m *Machine) WhyNotProposed(p string) string {
 	for _, home := range m.homes() {
-		for _, place := range view.SecretPlaces {
+		for _, place := range view.SecretDirs {
 			if paths.Inside(filepath.Join(home, place), p) || paths.Inside(p, home) {
 				return credentials
 			}
@@ -86,9 +86,9 @@ func listens(port uint16) bool {
 // Witness answers questions about this machine for denials.
 type Witness struct {
 	*Machine
-	Given   []string // the caller's environment
-	Environ []string // the command's
-	Notes   []string // of DroppedFromPath
+	CallerEnviron  []string // the caller's environment
+	CommandEnviron []string // the command's
+	Notes          []string // of DroppedFromPath
 }
 
 func (w *Witness) Follow(p string) view.Way   { return Follow(p) }
@@ -139,7 +139,7 @@ func (w *Witness) Dropped(dir string) string {
 
 // Variable reports whether the caller has a variable that the command lacks.
 func (w *Witness) Variable(name string) bool {
-	_, has := valueIn(w.Given, name)
-	_, passed := valueIn(w.Environ, name)
+	_, has := valueIn(w.CallerEnviron, name)
+	_, passed := valueIn(w.CommandEnviron, name)
 	return has && !passed
 }

@@ -43,7 +43,7 @@ func (w *Writable) Around(p string) string {
 	}
 	table, _ := mounts() // none on a system without /proc
 	for _, dir := range w.dirs() {
-		if at := alsoAt(table, mountsIn(table, dir), p); at != nil {
+		if at := otherPaths(table, mountsIn(table, dir), p); at != nil {
 			return "a mount of what commands write (" + hostpath.Quote(at[0]) + ")"
 		}
 	}

@@ -34,11 +34,11 @@ const (
 // may be empty. The network does not count: one command downloads into a cache, and another builds
 // with it offline.
 func CredentialKey(d *view.Definition, own map[string]view.Credential) string {
-	parts := d.Passed(own)
+	parts := d.PassedCredentials(own)
 	for i, name := range parts {
 		parts[i] = "pass-" + name
 	}
-	for _, name := range d.Injected(own) {
+	for _, name := range d.InjectedCredentials(own) {
 		parts = append(parts, "inject-"+name) // commands can use them without having them
 	}
 	// As a directory's name, different for each list: names can have all characters of a

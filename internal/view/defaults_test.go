@@ -22,7 +22,7 @@ func TestInstructionsAreDocumented(t *testing.T) {
 			documented[row[1]] = append(documented[row[1]], strings.Trim(name, "`"))
 		}
 	}
-	for held, want := range map[string][]string{"yes": actsWithoutAsking[:], "no": append(actsAfterAsking[:], "*"+workspaceFile)} {
+	for held, want := range map[string][]string{"yes": unaskedInstructions[:], "no": append(askedInstructions[:], "*"+workspaceFile)} {
 		slices.Sort(documented[held])
 		if want = slices.Sorted(slices.Values(want)); !slices.Equal(documented[held], want) {
 			t.Errorf("held %s: the documents have %q, and the list is %q", held, documented[held], want)
@@ -37,7 +37,7 @@ func TestActingName(t *testing.T) {
 		"/w/.config/lefthook-local.yml": ".config/lefthook-local.yml", "/w/lefthook.jsonc": "lefthook.jsonc",
 		"/w/.lefthook.toml": ".lefthook.toml", "/w/lefthook": "", "/w/.jj/repo/config.toml": ".jj/repo/config.toml",
 	} {
-		if got := ActingName(p); got != want || got != "" && !MayAct(path.Base(p)) {
+		if got := InstructionName(p); got != want || got != "" && !MayBeInstruction(path.Base(p)) {
 			t.Errorf("%s: %q", p, got)
 		}
 	}

@@ -103,7 +103,7 @@ type Network struct {
 	Names []string
 }
 
-// String returns the text of a definition.
+// String returns the network as a definition has it.
 func (n Network) String() string {
 	if n.Names != nil {
 		return "[" + strings.Join(n.Names, ", ") + "]"
@@ -144,7 +144,7 @@ type SessionDefinition struct {
 	Idle time.Duration
 }
 
-// DefaultIdle is how long processes that commands left run without a command.
+// DefaultIdle is how long background processes go on without a command.
 const DefaultIdle = time.Hour
 
 // Differs returns the first attribute in which two definitions differ, or "".
@@ -217,13 +217,10 @@ func (d *Definition) Validate() error {
 	for _, limit := range []struct {
 		attribute string
 		negative  bool
-	}{{"timeout", l.Timeout < 0}, {"grace", l.Grace < 0}, {"cpus", !(l.CPUs >= 0)}} {
+	}{{"limits.timeout", l.Timeout < 0}, {"limits.grace", l.Grace < 0}, {"limits.cpus", !(l.CPUs >= 0)}, {"session.idle", d.Session.Idle < 0}} {
 		if limit.negative {
-			return Invalid("limits."+limit.attribute, "it is negative", "leave it out for none")
+			return Invalid(limit.attribute, "it is negative", "leave it out for the default")
 		}
-	}
-	if d.Session.Idle < 0 {
-		return Invalid("session.idle", "it is negative", "leave it out for one hour")
 	}
 	if d.Session.Processes && d.Review == NewReview {
 		return Invalid("session.processes", "each command has a review of its own, and would have processes of its own", "name one review for all of them, or leave one of the two out")
@@ -318,8 +315,8 @@ func (d Definition) ImplicitName() string {
 	return "definition-" + hex.EncodeToString(sum[:6])
 }
 
-// Unheld lists each attribute that an engine without isolation ignores.
-func (d *Definition) Unheld(engine string) (notes []string) {
+// UnenforcedNotes has a note for each attribute that an engine without isolation may ignore.
+func (d *Definition) UnenforcedNotes(engine string) (notes []string) {
 	for _, p := range []struct {
 		text  string
 		asked bool
@@ -327,14 +324,14 @@ func (d *Definition) Unheld(engine string) (notes []string) {
 		{"network = " + d.Network.String(), !d.Network.Host}, {"read_only", d.ReadOnly}, {"deny_paths", len(d.DenyPaths) > 0}, {"protect_paths", len(d.ProtectPaths) > 0},
 	} {
 		if p.asked {
-			notes = append(notes, fmt.Sprintf("%s is not promised: engine %q claims no isolation", p.text, engine)) // it may enforce it
+			notes = append(notes, fmt.Sprintf("%s is not promised: engine %q claims no isolation", p.text, engine))
 		}
 	}
 	return notes
 }
 
-// BlameCommand makes an error name the command's field at fault. The first own binds belong to the
-// definition.
+// BlameCommand makes an error about a bind that the command added name the command's BindPaths. The
+// first own binds are the definition's own.
 func BlameCommand(err error, d *Definition, own int) error {
 	e, ok := errors.AsType[*shared.Error](err)
 	if !ok || len(d.BindPaths) == own {

@@ -36,7 +36,7 @@ func TestDevices(t *testing.T) {
 		if path.Base(tt.text) != "absent" && path.Base(tt.text) != "link" {
 			lines = append(lines, tt.text+" device")
 		}
-		v := newView(input(Definition{Devices: []string{tt.text}}), newMachine(lines...))
+		v := &View{in: input(Definition{Devices: []string{tt.text}}), facts: newMachine(lines...)}
 		err := v.showDevices()
 		list := v.Devices
 		switch {

@@ -31,13 +31,13 @@ type Facts interface {
 
 // A Way is where a path of the host leads.
 type Way struct {
-	End   string   // without symlinks; missing components keep their spelling
-	Links []string // the symlinks on the way, each as its resolved directory and its name
-	Left  []string // the directories that a ".." on the way leaves
-	Kind  Kind     // the kind of End, also if only a missing directory that a ".." leaves leads there
-	UID   uint32   // the owner
-	Names uint64   // hard links of a file
-	Err   error    // why it could not be followed: ErrUnsearchable, or another reason
+	End     string   // without symlinks; missing components keep their spelling
+	Links   []string // the symlinks on the way, each as its resolved directory and its name
+	DotDots []string // the directories that a ".." on the way leaves
+	Kind    Kind     // of End, even if a directory that a ".." leaves is missing: a command could make that
+	UID     uint32   // the owner
+	Names   uint64   // hard links of a file
+	Err     error    // why it could not be followed: ErrUnsearchable, or another reason
 }
 
 // Links are the links in a directory.
@@ -71,7 +71,7 @@ type Repository struct {
 	// GitControls are what git obeys besides the layout, as git reports it. If git could not be
 	// asked, the repository is read-only.
 	workspace.GitControls
-	// Hint says what to do about that if it is a shortage, which no definition causes.
+	// Hint says what to do if git could not be asked for lack of memory, disk or the like; else empty.
 	Hint string
 }
 
@@ -110,24 +110,24 @@ type HostPath struct {
 	Path        string
 	Names       []string // what counts in the directory Path; empty means Path itself
 	Description string
-	Kind        OwnKind
+	Kind        HostPathKind
 	// Attribute names the state.
 	Attribute string
 	File      bool // a file, not a directory
 }
 
-// OwnKind says what happens to a path of the host's own.
-type OwnKind uint8
+// HostPathKind says what happens to a path of the host's own.
+type HostPathKind uint8
 
 const (
-	OwnConfig  OwnKind = iota // a file that is never writable
-	OwnVetted                 // also never writable, but the host obeys only a text that it has checked
-	OwnProgram                // the host may run it outside of sandboxes, if it exists
-	OwnPlace                  // the host would run, or obey, files with these names
-	OwnCommand                // also OwnPlace, but only in bind_paths
-	OwnEngine                 // an engine that is not installed with the host
-	OwnMount                  // a second mount of what commands write: nothing in it is protected by its path
-	OwnState                  // state of the host: hidden
+	HostConfig        HostPathKind = iota // a file that is never writable
+	HostCheckedConfig                     // also never writable, but the host obeys only a text that it has checked
+	HostProgram                           // the host may run it outside of sandboxes, if it exists
+	HostNames                             // the host would run, or obey, files with these names
+	HostPathNames                         // also HostNames, but only in bind_paths
+	HostEngine                            // an engine that is not installed with the host
+	HostSecondMount                       // a second mount of what commands write: nothing in it is protected by its path
+	HostState                             // state of the host: hidden
 )
 
 // A ControlSocket gives more than any sandbox permits to a process that connects to it.

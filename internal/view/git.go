@@ -18,8 +18,8 @@ import (
 const maxNested = 32
 
 // ShowGit shows what git needs of the workspace's repositories: for a worktree or a submodule,
-// directories elsewhere. If a .git is invalid, it shows none of the directories that it names: else
-// one command could break it, and let the next one repair it without protections.
+// directories elsewhere. It shows no directory that an invalid .git names: one command could break the
+// .git, and the next one could repair it while nothing is protected.
 func (v *View) ShowGit() {
 	for _, root := range v.in.Roots {
 		if root.Field != "root" && !root.Writable || v.facts.Follow(root.Path).Kind != Directory {
@@ -53,16 +53,16 @@ func (v *View) WritableSources() (list []string) {
 	return list
 }
 
-// readOnlyGit reports whether the git directories of a repository are read-only. They are if git
-// could not be asked, and with a split index: nobody knows what commands could do by its parts.
-// They are also for a git that waits for the command: it acts on lists of steps, links and MERGE_RR
-// before anybody can look at them, and stubs of those could confuse it.
+// readOnlyGit reports whether the git directories of a repository are read-only: if git could not be
+// asked; with a split index, because nobody knows what commands could do by its parts; and if git waits
+// for the command, because it would act on lists of steps, links and MERGE_RR before anybody can look
+// at them, and stubs of those could confuse it.
 func (v *View) readOnlyGit(r *Repository) bool {
 	return !v.gitWritable && (r.Failed != nil || r.Layout.Split || v.in.GitWaits)
 }
 
-// openSubmodules makes the repositories of submodules writable, in a read-only modules directory,
-// wherever that is shown writable.
+// openSubmodules makes the git directories of submodules writable in the protected directory modules,
+// wherever that would be writable without its protection.
 func (v *View) openSubmodules(layout *workspace.GitLayout) {
 	for _, dir := range layout.Writable {
 		if v.gitWritable || !paths.InsideAny(layout.Protected, dir) {
@@ -76,7 +76,7 @@ func (v *View) openSubmodules(layout *workspace.GitLayout) {
 	}
 }
 
-// gitOrigin is the origin of a git directory's entry.
+// gitOrigin returns the origin of a git directory's entry.
 func gitOrigin(layout *workspace.GitLayout, dir string) string {
 	switch dir {
 	case layout.GitDir:
@@ -190,9 +190,9 @@ func (v *View) NestedRepositories(trees *scan.Result) (found []scan.Found, all b
 	return found, all
 }
 
-// Dropped returns those of the user's repositories that exist but are not the user's own any more:
-// a command took one out of the index, or made a repository around it. own are those of before.
-func (v *View) Dropped(now Facts, own []string) (lost []string) {
+// LostRepositories returns those of own, the user's repositories before a command, that exist but are
+// not the user's any more: a command took one out of the index, or made a repository around it.
+func (v *View) LostRepositories(now Facts, own []string) (lost []string) {
 	then := *v
 	then.facts = now
 	for _, p := range own {
@@ -226,46 +226,43 @@ func (v *View) ReportDepth(outermost []string) int {
 	return deepest + reportDepth
 }
 
-// depth is the number of names in p below dir.
+// depth is the number of names in p below dir, which is not the root.
 func depth(dir, p string) int {
-	if p == dir {
-		return 0
-	}
 	return strings.Count(strings.TrimPrefix(p, strings.TrimSuffix(dir, "/")), "/")
 }
 
-// near reports whether the host reports changes at a path.
-func (v *View) near(p string) bool {
+// inReportDepth reports whether a path is so near to a top that the host reports changes of it.
+func (v *View) inReportDepth(p string) bool {
 	return slices.ContainsFunc(v.Tops(), func(top string) bool { return paths.Inside(top, p) && depth(top, p) <= reportDepth })
 }
 
-// Unguarded reports whether commands can write files that tools obey, below the top or at a commit,
-// though the definition does not ask for it.
-func (v *View) Unguarded(p string) bool {
-	name := ActingName(p)
-	return (slices.Contains(actsAtCommit, name) || !slices.Contains(v.Tops(), actingDir(p))) && v.Creatable(p) && !v.givenUp.has(name)
+// WritableInstruction reports whether commands can write a file that tools obey, below the top or at a
+// commit, though the definition does not ask for that.
+func (v *View) WritableInstruction(p string) bool {
+	name := InstructionName(p)
+	return (slices.Contains(commitInstructions, name) || !slices.Contains(v.Tops(), instructionDir(p))) && v.Creatable(p) && !v.isExcepted(name)
 }
 
 // Reportable returns the found repositories and instructions for tools whose creation or change the
-// host reports. unread are directories in which it can only try names.
-func (v *View) Reportable(trees *scan.Result) (repositories, instructions, unread []string) {
+// host reports. unlistable are directories in which it can only try names.
+func (v *View) Reportable(trees *scan.Result) (repositories, instructions, unlistable []string) {
 	for _, f := range trees.Found {
 		switch {
-		case f.Reason == scan.NameMatch && f.Dir && slices.Contains(leadsAway[:], ActingName(f.Path)):
-		case f.Reason == scan.NameMatch && ActingName(f.Path) != "" && v.near(f.Path):
+		case f.Reason == scan.NameMatch && f.Dir && slices.Contains(redirectDirs[:], InstructionName(f.Path)):
+		case f.Reason == scan.NameMatch && InstructionName(f.Path) != "" && v.inReportDepth(f.Path):
 			instructions = append(instructions, f.Path)
-		case f.Reason == scan.Repository && v.near(path.Join(f.Path, ".git")),
-			(f.Reason == scan.Bare || f.Reason == scan.OfWorktree) && v.near(path.Join(f.Path, "HEAD")):
+		case f.Reason == scan.Repository && v.inReportDepth(path.Join(f.Path, ".git")),
+			(f.Reason == scan.Bare || f.Reason == scan.OfWorktree) && v.inReportDepth(path.Join(f.Path, "HEAD")):
 			repositories = append(repositories, f.Path)
-		case f.Reason == scan.Unsearched && v.near(path.Join(f.Path, ".git")):
-			unread = append(unread, f.Path)
+		case f.Reason == scan.Unsearched && v.inReportDepth(path.Join(f.Path, ".git")):
+			unlistable = append(unlistable, f.Path)
 		}
 	}
-	return slices.Compact(repositories), instructions, unread // one can be several of these
+	return slices.Compact(repositories), instructions, unlistable // one path can be found for several reasons
 }
 
 // gitProtections protect what git obeys, for all writable repositories.
-func (v *View) gitProtections(found *Found) (list []protection) {
+func (v *View) gitProtections(found *SearchResult) (list []protection) {
 	working := v.repositories(found.Trees)
 	for _, top := range working {
 		more := v.repositoryProtections(top)
@@ -278,7 +275,7 @@ func (v *View) gitProtections(found *Found) (list []protection) {
 		others = slices.DeleteFunc(others, func(p string) bool { return slices.Contains(working, p) })
 		for _, top := range others[:min(len(others), maxNested)] {
 			r := v.facts.Repository(top)
-			v.obeys(&r)
+			v.addGitControlled(&r)
 		}
 	}
 	n := 0
@@ -302,7 +299,8 @@ func (v *View) gitProtections(found *Found) (list []protection) {
 	return list
 }
 
-// refuseUnlisted refuses commands that could write what git obeys, because git could not be asked.
+// refuseUnlisted refuses commands that could write what git obeys in files that nobody knows, because
+// git did not list them.
 func (v *View) refuseUnlisted() error {
 	for _, top := range v.Tops() {
 		dotGit := path.Join(top, ".git")
@@ -330,48 +328,48 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	if r.Err != nil && v.gitWritable {
 		return nil
 	}
-	// The host reported what a command made of a repository in a subdirectory. That must not block
-	// all other commands.
+	// mustHold not for a repository in a subdirectory: if a command has spoiled it, which the host
+	// reported, it must not block all other commands.
 	outer := slices.Contains(v.outer(), top)
-	like := protection{repository: top, mustHold: outer || slices.Contains(v.Tops(), top)}
+	template := protection{repository: top, mustHold: outer || slices.Contains(v.Tops(), top)}
 	switch {
 	case outer && r.Err != nil:
 		v.note("%v: what git obeys there is not known, so it is not protected in writable directories", r.Err)
 		return nil
 	case outer && r.Failed != nil:
-		return nil // refuseUnlisted has refused what it may obey
+		return nil // refuseUnlisted has refused commands that could write what it obeys
 	case r.Err != nil:
 		v.note("%v: it is read-only inside, and git does not work there", r.Err)
-		like.why = "git, not understood"
+		template.why = "git, not understood"
 		for _, dir := range r.GitDirs {
 			if dir != top && !v.holdsRoot(dir) { // top can be a repository itself, and more than one
-				like.path = dir
-				list = append(list, like)
+				template.path = dir
+				list = append(list, template)
 			}
-			list = append(list, like.behindLinks(dir)...)
+			list = append(list, template.behindLinks(dir)...)
 		}
-		return append(append(list, like.behindLinks(dotGit)...), protection{path: dotGit, why: like.why, hold: &Hold{}})
+		return append(append(list, template.behindLinks(dotGit)...), protection{path: dotGit, why: template.why, hold: &Hold{}})
 	case r.Layout.CommonDir == "":
 		return nil
 	case r.Failed != nil && !v.gitWritable:
 		v.note("the git repository %q is read-only inside: %v", top, r.Failed)
-		like.why = "git, which cannot be asked what it obeys"
+		template.why = "git, which cannot be asked what it obeys"
 		for _, dir := range []string{r.Layout.GitDir, r.Layout.CommonDir, dotGit} {
-			list = append(append(list, protection{path: dir, why: like.why}), like.behindLinks(dir)...)
+			list = append(append(list, protection{path: dir, why: template.why}), template.behindLinks(dir)...)
 		}
-		if r.Unlisted && !like.mustHold { // refuseUnlisted has refused the others
-			list = append(list, protection{path: top, why: like.why})
+		if r.Unlisted && !template.mustHold { // for the others, refuseUnlisted has refused the command
+			list = append(list, protection{path: top, why: template.why})
 		}
 		return list
 	}
-	like.keep = []string{r.Layout.GitDir, r.Layout.CommonDir}
+	template.linkDirs = []string{r.Layout.GitDir, r.Layout.CommonDir}
 	if v.readOnlyGit(&r) {
 		why := "git, which waits for this command and would act on changes"
 		if r.Layout.Split {
 			why = "git, with a split index"
 			v.note("the git repository %q is read-only inside, because an index in it is split, perhaps of another worktree or a submodule: run git update-index --no-split-index there, and remove the files sharedindex.* of its git directory", top)
 		}
-		for _, p := range append(slices.Clone(like.keep), dotGit) {
+		for _, p := range append(slices.Clone(template.linkDirs), dotGit) {
 			if !slices.ContainsFunc(v.writableEntries(), func(e shared.Entry) bool { return paths.Inside(p, e.Source) }) { // of a bare repository
 				list = append(list, protection{path: p, why: why})
 			}
@@ -385,17 +383,17 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	if !outer {
 		maps.Copy(v.FixedContents, r.Layout.FixedContents)
 		v.ReadOnlyWorktrees = v.ReadOnlyWorktrees || len(r.Layout.OtherWorktrees) > 0
-		v.Shared = v.Shared || r.Shared
+		v.SharedRepository = v.SharedRepository || r.Shared
 	}
 	if top == v.in.Roots[0].Path {
 		v.Settings = r.Settings
 	}
 	if v.gitWritable {
-		v.obeys(&r)
+		v.addGitControlled(&r)
 	}
 	add := func(p, name string, hold *Hold) {
-		like.path, like.why, like.hold = p, "git "+name, hold
-		list = append(list, like)
+		template.path, template.why, template.hold = p, "git "+name, hold
+		list = append(list, template)
 	}
 	for _, p := range r.Layout.Protected {
 		if !v.gitWritable || slices.Contains(r.Layout.OtherWorktrees, p) {
@@ -408,15 +406,15 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		}
 	}
 	for _, o := range r.Files {
-		if !v.gitWritable && v.obeyedWritable(&o) {
+		if !v.gitWritable && v.canWriteControl(&o) {
 			add(o.Path, o.Description, &Hold{File: o.File})
 		}
 	}
 	return list
 }
 
-// obeys adds what git obeys in a repository to GitControlled.
-func (v *View) obeys(r *Repository) {
+// addGitControlled adds what git obeys in a repository to GitControlled.
+func (v *View) addGitControlled(r *Repository) {
 	add := func(p string) {
 		if way := v.facts.Follow(p); way.Err == nil && !v.holdsRoot(way.End) && !slices.Contains(r.Layout.OtherWorktrees, p) {
 			v.GitControlled = append(append(v.GitControlled, way.End), way.Links...)
@@ -442,22 +440,17 @@ func nameInGit(layout *workspace.GitLayout, top, p string) string {
 	return p
 }
 
-// obeyedWritable reports whether commands could write, or lead elsewhere, a path that git obeys.
-func (v *View) obeyedWritable(o *workspace.GitControl) bool {
+// canWriteControl reports whether commands could write, or lead elsewhere, a path that git obeys.
+func (v *View) canWriteControl(o *workspace.GitControl) bool {
 	way := v.facts.Follow(o.Path)
-	return v.replaceable(&way) != "" || way.Err == nil && v.Creatable(way.End)
+	return v.replaceableLink(&way) != "" || way.Err == nil && v.Creatable(way.End)
 }
 
-// obeyedNames are the names in a git directory that git obeys.
-func obeyedNames() []string {
-	return []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "remotes", "branches"}
-}
-
-// behindLinks protects, in the same way, what git obeys elsewhere through links of a git directory
-// that is protected as a whole.
+// behindLinks protects in the same way what git obeys elsewhere, through links in a git directory that
+// is protected as a whole.
 func (p protection) behindLinks(gitDir string) (list []protection) {
-	for _, name := range obeyedNames() {
-		p.path, p.hold, p.leads = path.Join(gitDir, name), gitHold(name), true
+	for _, name := range [...]string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "remotes", "branches"} {
+		p.path, p.hold, p.followsLinks = path.Join(gitDir, name), gitHold(name), true
 		list = append(list, p)
 	}
 	return list

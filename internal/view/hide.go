@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -17,7 +18,7 @@ import (
 const OriginSocket = "socket file, not in unix_sockets"
 
 // hide hides all that must be hidden.
-func (v *View) hide(found *Found) error {
+func (v *View) hide(found *SearchResult) error {
 	for i := range found.Deny {
 		v.hideLiteral(&found.Deny[i])
 	}
@@ -43,7 +44,13 @@ func (v *View) hide(found *Found) error {
 	if v.wholeHost {
 		v.hideOfHost(found)
 	}
-	return v.checkHidden()
+	var hidden []string
+	for _, e := range v.entries {
+		if e.Access == shared.Hidden && !v.hiddenAround[e.Path] {
+			hidden = append(hidden, e.Path)
+		}
+	}
+	return tooMany(hidden, MaxHidden, "would have to be hidden", "deny_paths", "remove what is not needed there, or hide a directory as a whole by its name in deny_paths")
 }
 
 // hideLiteral hides the single path that a rule names.
@@ -64,7 +71,7 @@ func (v *View) hideLiteral(rule *Rule) {
 }
 
 // hideOne hides a found file, if it must be hidden.
-func (v *View) hideOne(found *Found, f *scan.Found) error {
+func (v *View) hideOne(found *SearchResult, f *scan.Found) error {
 	switch {
 	case f.Reason == scan.Matched || f.Reason == scan.HardLink && f.Pattern >= 0:
 		return v.hideFound(found, f, found.Deny[f.Pattern].Why())
@@ -73,7 +80,7 @@ func (v *View) hideOne(found *Found, f *scan.Found) error {
 			return v.hideFound(found, f, OriginSensitive)
 		}
 	case f.Reason == scan.Socket:
-		if !slices.Contains(v.granted, f.Path) {
+		if !slices.Contains(v.grantedSockets, f.Path) {
 			v.hideAt(f.Path, OriginSocket, nil)
 		}
 	case f.Reason == scan.TooDeep:
@@ -85,17 +92,6 @@ func (v *View) hideOne(found *Found, f *scan.Found) error {
 	return nil
 }
 
-// checkHidden refuses more than MaxHidden hidden paths.
-func (v *View) checkHidden() error {
-	var hidden []string
-	for _, e := range v.entries {
-		if e.Access == shared.Hidden && !v.hiddenAround[e.Path] {
-			hidden = append(hidden, e.Path)
-		}
-	}
-	return tooMany(hidden, MaxHidden, "would have to be hidden", "deny_paths", "remove what is not needed there, or hide a directory as a whole by its name in deny_paths")
-}
-
 // hideAt hides a path of the host wherever it shows.
 func (v *View) hideAt(host, why string, hold *Hold) {
 	above := v.facts.Unsearchable(host)
@@ -105,7 +101,7 @@ func (v *View) hideAt(host, why string, hold *Hold) {
 	at := v.pathsInside(host)
 	missing := shared.MissingIgnore
 	if len(at) == 0 && !v.shown(host) {
-		// It is in the operating system's view, perhaps.
+		// No entry shows it, but the operating system's view may.
 		if above != "" && v.wholeHost {
 			if e, _ := v.cover(above); e == nil {
 				v.hideExceptEntries(above, why, shared.MissingRefuse)
@@ -128,7 +124,7 @@ func (v *View) hideAt(host, why string, hold *Hold) {
 }
 
 // hideFound hides a found file, or a symlink's target.
-func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
+func (v *View) hideFound(found *SearchResult, f *scan.Found, why string) error {
 	if !f.Symlink {
 		if f.Reason == scan.HardLink {
 			why += fmt.Sprintf(", a hard link of %q", f.LinkedName)
@@ -147,8 +143,9 @@ func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
 	if slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Why == "workspace" && paths.Inside(way.End, e.Source) }) {
 		return invalidf(attribute, hint, "%q is a symlink to %q, and to hide that (%s) would hide the workspace itself", f.Path, way.End, why)
 	}
+	byItself := v.in.HideSensitive && Sensitive(path.Base(way.End)) || cover(found.Deny, way.End)
 	// A command that replaces the link would reveal its target to the next one.
-	if link := v.replaceable(&way); link != "" && len(v.pathsInside(way.End)) > 0 && !v.hiddenByItself(found, way.End) {
+	if link := v.replaceableLink(&way); link != "" && len(v.pathsInside(way.End)) > 0 && !byItself {
 		hint = fmt.Sprintf("add %q to deny_paths", strings.TrimPrefix(way.End, v.root()+"/"))
 		return invalidf(attribute, hint, "%q is a symlink to %q (%s): a command that replaces it would leave %q open to the next one", f.Path, way.End, why, way.End)
 	}
@@ -156,20 +153,12 @@ func (v *View) hideFound(found *Found, f *scan.Found, why string) error {
 	return nil
 }
 
-// hiddenByItself reports whether a rule hides a path itself, not only through a link.
-func (v *View) hiddenByItself(found *Found, p string) bool {
-	if v.in.HideSensitive && Sensitive(path.Base(p)) {
-		return true
-	}
-	return cover(found.Deny, p)
-}
-
 // hideState hides the host's state. A process that can open a file can lock it forever, and every
 // approval, every line of the log and every other command of this user needs these locks. It could
 // also read approvals, trust decisions, and what other commands got.
 func (v *View) hideState() error {
 	for _, o := range v.in.HostPaths {
-		if o.Kind != OwnState {
+		if o.Kind != HostState {
 			continue
 		}
 		way, why := v.facts.Follow(o.Path), fmt.Sprintf("%s (%s)", o.Attribute, o.Description)
@@ -196,7 +185,7 @@ func (v *View) hideState() error {
 }
 
 // hideOfHost hides parts of the whole host's view.
-func (v *View) hideOfHost(found *Found) {
+func (v *View) hideOfHost(found *SearchResult) {
 	if v.in.HideSensitive {
 		v.note(`filesystem = "host" shows more than can be searched for each command: .env and .env.* are hidden in the workspace, in what is bound, in /opt and in /srv, and nowhere else`)
 	}
@@ -204,7 +193,7 @@ func (v *View) hideOfHost(found *Found) {
 		v.note("%q is hidden; it has hard links besides those found, which may lie elsewhere in the host's tree", p)
 	}
 	hide := func(p, why string, kind Kind) {
-		if way := v.facts.Follow(p); way.Err == nil && way.Kind == kind && v.inHostView(way.End) && !slices.Contains(v.granted, way.End) {
+		if way := v.facts.Follow(p); way.Err == nil && way.Kind == kind && v.inHostView(way.End) && !slices.Contains(v.grantedSockets, way.End) {
 			v.hideAt(way.End, why, nil)
 		}
 	}
@@ -225,19 +214,16 @@ func (v *View) hideOfHost(found *Found) {
 		hide("/etc/ssh/ssh_config.d", "filesystem: ssh would not start with files of an owner who is unknown inside", Directory)
 	}
 	for _, home := range v.in.Homes {
-		if way := v.facts.Follow(home); way.Err == nil && way.Kind == Directory && !hasSystem(way.End) && v.inHostView(way.End) {
-			v.hideExceptEntries(v.coverFor(way.End), "filesystem: a home directory", shared.MissingRefuse)
+		if way := v.facts.Follow(home); way.Kind == Directory && !hasSystem(way.End) && v.inHostView(way.End) {
+			v.hideInHostView(way.End, "filesystem: a home directory")
 		}
 	}
 }
 
-// coverFor returns the path inside that must be covered to hide a path of the host's view that no
-// entry shows.
-func (v *View) coverFor(p string) string {
-	if dir := v.facts.Unsearchable(p); dir != "" {
-		return dir
-	}
-	return p
+// hideInHostView hides a directory that only the host's tree shows. Where nothing can be mounted on it,
+// it hides the directory above that prevents this.
+func (v *View) hideInHostView(dir, why string) {
+	v.hideExceptEntries(cmp.Or(v.facts.Unsearchable(dir), dir), why, shared.MissingRefuse)
 }
 
 // hideSessions covers the directories of sessions wherever an entry shows them. A process that
@@ -250,7 +236,7 @@ func (v *View) hideSessions() {
 			v.hideExceptEntries(at, why, shared.MissingRefuse)
 		}
 		if v.inHostView(base) {
-			v.hideExceptEntries(v.coverFor(base), why, shared.MissingRefuse)
+			v.hideInHostView(base, why)
 		}
 	}
 }
@@ -274,8 +260,8 @@ func (v *View) hideParents() {
 	}
 }
 
-// CheckSessions refuses to show the directories of sessions.
-func (v *View) CheckSessions() error {
+// refuseSessions refuses to show the directories of sessions.
+func (v *View) refuseSessions() error {
 	for _, base := range v.in.Session.Bases {
 		for _, e := range v.entries {
 			if e.Access.Shows() && e.Why != OriginTemp && e.Why != OriginHome && paths.Inside(base, e.Source) {
@@ -302,9 +288,9 @@ func (v *View) refuseControl() error {
 				continue
 			}
 			at := e.Source == led || dir && paths.Inside(led, e.Source)
-			// The search finds and hides one in the workspace itself.
+			// In the workspace itself, the search finds it and hides it.
 			above := paths.Inside(e.Source, led) && (s.Always || there && e.Why != "workspace")
-			if !at && !above || s.OnRequest && at && slices.Contains(v.granted, e.Source) {
+			if !at && !above || s.OnRequest && at && slices.Contains(v.grantedSockets, e.Source) {
 				continue
 			}
 			hint := "bind only what is needed of it"
@@ -318,7 +304,7 @@ func (v *View) refuseControl() error {
 }
 
 // remarkSensitive names the sensitive files that commands can see.
-func (v *View) remarkSensitive(found *Found) {
+func (v *View) remarkSensitive(found *SearchResult) {
 	if v.in.HideSensitive {
 		return
 	}

@@ -40,12 +40,12 @@ func (v *View) checkHolds() error {
 	return tooMany(slices.Collect(maps.Keys(missing)), maxProtected, "that are not there would have to be held", "protect_paths", "remove the symlinks, or the settings of git, that name them")
 }
 
-// settle chooses how to protect a missing path. A symlink that leads nowhere counts by its target,
-// which a command could make. An existing file may be another command's stub.
-func (v *View) settle(p *located) {
+// chooseHold chooses the stub for a missing path. For a symlink, it is a stub of the target, which a
+// command could make; also of an existing one, which may be another command's stub.
+func (v *View) chooseHold(p *locatedProtection) {
 	if len(p.way.Links) > 0 {
 		if p.hold == nil {
-			p.hold = &Hold{File: p.repository != ""} // git's own stubs, except for directories with a hold
+			p.hold = &Hold{File: p.repository != ""} // what git obeys is a file, unless its protection has a hold
 		}
 		p.ignored = p.ignored || !p.hold.File && v.inWorkTree(p.way.End)
 	}
@@ -53,7 +53,7 @@ func (v *View) settle(p *located) {
 		return
 	}
 	for dir := range paths.Up(path.Dir(p.way.End)) {
-		// Beneath a file nothing can be held, and a command could replace the file by a directory.
+		// Beneath a file nothing can be held. The file is protected: a command could replace it by a directory.
 		if way := v.facts.Follow(dir); way.Kind != Absent {
 			if way.Kind != Directory && p.hold != nil {
 				p.way, p.hold = way, nil
@@ -80,7 +80,7 @@ func (v *View) inWorkTree(p string) bool {
 // holdIgnored makes a stub directory tell git to ignore it, as many tools do: git clean and git
 // stash -u then leave it alone. It does not change a directory that somebody made; another
 // command's stub may exist.
-func (v *View) holdIgnored(p *located) {
+func (v *View) holdIgnored(p *locatedProtection) {
 	ignore := path.Join(p.way.End, ".gitignore")
 	if p.way.Kind == Absent || v.facts.Follow(ignore).Kind == File {
 		v.hold(ignore, &Hold{File: true, Content: "*\n"}, false)
@@ -99,5 +99,5 @@ func gitHold(p string) *Hold {
 	return &Hold{}
 }
 
-// Absent reports whether a path of the host did not exist when this view was made.
+// Absent reports whether a path of the host did not exist at the first look.
 func (v *View) Absent(host string) bool { return v.facts.Follow(host).Kind == Absent }

@@ -10,7 +10,7 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// OriginInject is the attribute for credentials in requests outside.
+// OriginInject is the attribute of credentials, which the host puts into requests.
 const OriginInject = "credentials"
 
 // A Credential is a set for Definition.Credentials: one of your own, or a built-in set with Pass.
@@ -61,25 +61,23 @@ func (c *Credential) Validate() error {
 	return nil
 }
 
-// isHeader reports whether a header may have a credential. Headers that say where a request ends,
-// or goes, are made anew.
+// isHeader reports whether a header may have a credential. The host writes anew the headers that say
+// where a request ends or goes.
 func isHeader(name string) bool {
-	for _, c := range []byte(name) {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
-			return false
-		}
+	odd := func(c rune) bool {
+		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_')
 	}
-	return !slices.Contains([]string{"host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "keep-alive", "proxy-authorization", "proxy-connection"}, strings.ToLower(name))
+	return !strings.ContainsFunc(name, odd) && !slices.Contains([]string{"host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "keep-alive", "proxy-authorization", "proxy-connection"}, strings.ToLower(name))
 }
 
-// Passed are the credentials that commands get. own are the sets that are not built in, and
+// PassedCredentials are the credentials that commands get. own are the sets that are not built in, and
 // built-in ones with Pass, by name.
-func (d *Definition) Passed(own map[string]Credential) []string {
+func (d *Definition) PassedCredentials(own map[string]Credential) []string {
 	return slices.DeleteFunc(slices.Clone(d.Credentials), func(name string) bool { return name != CredentialSSHAgent && !own[name].Pass })
 }
 
-// Injected are the other credentials, which the host adds to requests.
-func (d *Definition) Injected(own map[string]Credential) []string {
+// InjectedCredentials are the other credentials, which the host adds to requests.
+func (d *Definition) InjectedCredentials(own map[string]Credential) []string {
 	return slices.DeleteFunc(slices.Clone(d.Credentials), func(name string) bool { return name == CredentialSSHAgent || own[name].Pass })
 }
 
@@ -137,11 +135,9 @@ type Substitute struct {
 	Why     string
 }
 
-// TrustVariables name such a file for programs. Each replaces, or extends, what a program trusts.
-func TrustVariables() []string {
-	return []string{"SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "PIP_CERT",
-		"CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT", "NIX_SSL_CERT_FILE"}
-}
+// TrustVariables name a file of certificates, which replaces or extends what a program trusts.
+var TrustVariables = [...]string{"SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "PIP_CERT",
+	"CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT", "NIX_SSL_CERT_FILE"}
 
-// OriginAccount is why the file of users has an additional line.
+// OriginAccount is why commands see an /etc/passwd with an additional line.
 const OriginAccount = "your account"

@@ -12,23 +12,23 @@ import (
 	"github.com/sbxhost/sbxhost/internal/scan"
 )
 
-// withLinksIn adds the targets of symlinks in directories whose reader follows them: a mount
-// protects only such a directory itself.
+// withLinksIn adds the targets of symlinks in directories whose reader follows them: a mount on the
+// directory does not protect them.
 func (v *View) withLinksIn(list []protection) []protection {
 	seen := map[string]bool{}
 	for i := 0; i < len(list); i++ { // it grows
 		p := list[i]
 		dir := v.facts.Follow(p.path)
-		if !p.leads || dir.Kind != Directory || seen[dir.End] || v.unprotectable(&p, &dir) {
+		if !p.followsLinks || dir.Kind != Directory || seen[dir.End] || v.unprotectable(&p, &dir) {
 			continue
 		}
 		seen[dir.End] = true
 		links := v.facts.LinksIn(dir.End)
 		all := links.All
 		for _, link := range links.Symlinks {
-			like := p
-			like.path, like.hold, like.ignored = link, nil, false
-			to := v.locate(like)
+			template := p
+			template.path, template.hold, template.ignored = link, nil, false
+			to := v.locate(template)
 			elsewhere := slices.ContainsFunc(to.links, func(l string) bool { return l != link })
 			if to.way.Err == nil && !elsewhere && (v.writer(to.way.End) == nil || paths.Inside(dir.End, to.way.End)) {
 				continue
@@ -45,7 +45,7 @@ func (v *View) withLinksIn(list []protection) []protection {
 }
 
 // A located protection also has its target.
-type located struct {
+type locatedProtection struct {
 	protection
 	way   Way
 	links []string // those of the way that commands can replace: see loose
@@ -54,93 +54,95 @@ type located struct {
 }
 
 // locate finds the target of a protection.
-func (v *View) locate(m protection) located {
+func (v *View) locate(m protection) locatedProtection {
 	way := v.facts.Follow(m.path)
-	return located{protection: m, way: way, links: v.loose(&way)}
+	return locatedProtection{protection: m, way: way, links: v.replaceableLinks(&way)}
 }
 
-// isLeft reports whether one of links is a directory that a ".." leaves.
-func (p *located) isLeft(link string) bool { return !slices.Contains(p.way.Links, link) }
+// isDotDot reports whether one of links is a directory that a ".." leaves.
+func (p *locatedProtection) isDotDot(link string) bool { return !slices.Contains(p.way.Links, link) }
 
 // holder returns the directory, in one of keep, that is protected so that no command replaces one
 // of links; "" if there is none. Engines mount on a symlink's target, so the link's own directory
 // is protected. A directory that ".." leaves can be protected itself.
-func (p *located) holder(link string) string {
+func (p *locatedProtection) holder(link string) string {
 	switch dir := path.Dir(link); {
-	case !paths.InsideAny(p.keep, dir):
+	case !paths.InsideAny(p.linkDirs, dir):
 		return ""
-	case p.isLeft(link):
+	case p.isDotDot(link):
 		return link
 	default:
 		return dir
 	}
 }
 
-// A Loose path should be protected, but commands can lead it elsewhere, or write its target.
-type Loose struct {
+// A WeakProtection is about a path that commands should not write, but whose target they can write, or
+// which they can lead elsewhere.
+type WeakProtection struct {
 	Path, Why  string
 	Repository string   // whose git obeys it; may be empty
 	Links      []string // on the way, replaceable by commands
 }
 
-// judge checks with the complete table that it protects the paths that lead through links. If it
+// checkLinks checks with the complete table that it protects the paths that lead through links. If it
 // does not protect one with mustHold, nothing runs; notes report the others.
-func (v *View) judge(linked []located) error {
-	var kept, led, open []string
+func (v *View) checkLinks(linked []locatedProtection) error {
+	var reported, onlyTargets, unprotected []string
 	add := func(list *[]string, p string) {
 		if !slices.Contains(*list, p) {
 			*list = append(*list, p)
 		}
 	}
 	for _, p := range linked {
-		// The replaceable ones of its links.
-		loose := slices.DeleteFunc(slices.Clone(p.links), func(link string) bool { return !v.Creatable(link) || v.inReserved(link) || v.pinned(link) })
-		if len(loose) > 0 && p.mustHold {
-			return v.refuseLink(&p, loose[0])
+		replaceable := slices.DeleteFunc(slices.Clone(p.links), func(link string) bool {
+			return !v.Creatable(link) || v.inReservedName(link) || v.hasEntriesBeneath(link)
+		})
+		if len(replaceable) > 0 && p.mustHold {
+			return v.refuseLink(&p, replaceable[0])
 		}
 		for _, link := range p.viaLinks {
 			dir := p.holder(link)
-			if v.Creatable(dir) || slices.Contains(kept, link) {
+			if v.Creatable(dir) || slices.Contains(reported, link) {
 				continue
 			}
-			kept = append(kept, link)
+			reported = append(reported, link)
 			switch {
-			case p.isLeft(link):
-				v.claim("%s: a path leaves %q by \"..\", so that directory is read-only inside; write the path without it", p.why, link)
+			case p.isDotDot(link):
+				v.claim("%s: a path leaves %q by \"..\", so that directory is read-only inside; write the path without \"..\"", p.why, link)
 			case p.why == "git hooks" && p.way.Err == nil:
-				// Quote it for a shell: somebody else chose the name.
+				// Quoted for a shell: a command may have chosen the name.
 				to := hostpath.ShellQuoted(strings.TrimPrefix(p.way.End, p.repository+"/"))
 				v.claim("%s: %q is a symlink, so %q is read-only inside, and git cannot commit; remove the link, and run: git config core.hooksPath %s", p.why, link, dir, to)
 			default:
-				v.claim("%s: %q is a symlink, so %q is read-only inside; put what it leads to in its place", p.why, link, dir)
+				v.claim("%s: %q is a symlink, so %q is read-only inside; replace the link by its target", p.why, link, dir)
 			}
 		}
 		writable := p.way.Err == nil && v.Creatable(p.way.End)
 		switch {
 		case writable && len(p.way.Links) == 0:
 			v.note("%s: %q can be written by a command", p.why, p.path)
-		case writable, len(loose) > 0 && p.way.Err != nil:
-			add(&open, p.path)
-		case len(loose) == 0:
+		case writable, len(replaceable) > 0 && p.way.Err != nil:
+			add(&unprotected, p.path)
+		case len(replaceable) == 0:
 			continue
 		default:
-			add(&led, p.path)
+			add(&onlyTargets, p.path)
 		}
-		v.Loose = append(v.Loose, Loose{p.path, protected + p.why, p.repository, loose})
+		v.WeakProtections = append(v.WeakProtections, WeakProtection{p.path, protected + p.why, p.repository, replaceable})
 	}
-	if len(led) > 0 {
-		v.claim("a command can replace symlinks on the way to these; only their targets are protected: %s", hostpath.QuoteList(led))
+	if len(onlyTargets) > 0 {
+		v.claim("a command can replace symlinks on the way to these; only their targets are protected: %s", hostpath.QuoteList(onlyTargets))
 	}
-	if len(open) > 0 {
-		v.note("these are not protected; a command can write or replace their targets: %s", hostpath.QuoteList(open))
+	if len(unprotected) > 0 {
+		v.note("these are not protected; a command can write or replace their targets: %s", hostpath.QuoteList(unprotected))
 	}
 	return nil
 }
 
 // refuseLink is the error for a link that commands could replace.
-func (v *View) refuseLink(p *located, link string) error {
+func (v *View) refuseLink(p *locatedProtection, link string) error {
 	what, leads := "the symlink", "which is on the way to what must be protected"
-	if p.isLeft(link) {
+	if p.isDotDot(link) {
 		what = "the directory"
 	}
 	hint := "remove the link, or let it lead to an existing file"
@@ -151,9 +153,9 @@ func (v *View) refuseLink(p *located, link string) error {
 	return invalidf(v.writer(path.Dir(link)).Why, hint, "commands could replace %s %q, %s (%s)", what, link, leads, p.why)
 }
 
-// Linked returns rules for other names of protected files, and of files in protected directories,
-// that commands could write. The rule's Text says which file it is.
-func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
+// HardLinkRules returns a rule for each protected file, or directory with a file, that has other names:
+// commands could write it by those. The rule's Text says which file it is.
+func (v *View) HardLinkRules(trees *scan.Result) (rules []Rule, err error) {
 	if !v.writesIn("/") {
 		return nil, nil
 	}
@@ -164,9 +166,9 @@ func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
 		}
 		r := v.facts.Repository(dir)
 		for _, p := range r.Layout.Protected {
-			// Git itself reports hooks with other names, and modules have their own protections.
+			// Not the files in hooks, which git itself lists, and in modules, which have protections of their own.
 			name := path.Base(p)
-			list = append(list, protection{path: p, why: "git " + name, leads: name == "remotes" || name == "branches"})
+			list = append(list, protection{path: p, why: "git " + name, followsLinks: name == "remotes" || name == "branches"})
 		}
 		for _, o := range r.Files {
 			list = append(list, protection{path: o.Path, why: "git " + o.Description})
@@ -175,7 +177,7 @@ func (v *View) Linked(trees *scan.Result) (rules []Rule, err error) {
 	for _, p := range append(list, v.withLinksIn(v.defaultProtections(trees))...) {
 		way := v.facts.Follow(p.path)
 		linked := way.Kind == File && way.Names > 1
-		if way.Kind == Directory && p.leads {
+		if way.Kind == Directory && p.followsLinks {
 			links := v.facts.LinksIn(way.End)
 			linked = links.Hard || !links.All
 		}

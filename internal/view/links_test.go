@@ -103,7 +103,7 @@ func heldLinks(t *testing.T, lines []string) {
 		}
 		for _, p := range named {
 			way := m.Follow(p)
-			links := slices.Concat(way.Links, way.Left)
+			links := slices.Concat(way.Links, way.DotDots)
 			switch {
 			case strings.Contains(note, "is read-only inside"):
 				if writable(p) {

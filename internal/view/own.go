@@ -12,33 +12,32 @@ import (
 func (v *View) hostProtections() (list []protection) {
 	for _, o := range v.in.HostPaths {
 		way := v.facts.Follow(o.Path)
-		// Also if an entry shows only a part of one.
+		// An entry may show only a part of it.
 		inPart := way.Err == nil && (v.writer(way.End) != nil || v.writesIn(way.End))
-		p := protection{path: way.End, why: o.Description, hostOwned: o.Kind != OwnVetted}
-		if o.Kind != OwnProgram && o.Kind != OwnCommand && v.replaceable(&way) != "" { // the host checks the others
+		p := protection{path: way.End, why: o.Description, hostOwned: o.Kind != HostCheckedConfig}
+		if o.Kind != HostProgram && o.Kind != HostPathNames && v.replaceableLink(&way) != "" { // the host checks programs before it runs them
 			list = append(list, protection{path: o.Path, why: o.Description, mustHold: true, hostOwned: true})
 		}
 		switch o.Kind {
-		case OwnConfig, OwnVetted:
+		case HostConfig, HostCheckedConfig:
 			p.path, p.mustHold = o.Path, true
-		case OwnProgram:
-			// A path that does not exist cannot be mounted on, and the host checks it before it
-			// runs it.
+		case HostProgram:
+			// Nothing can be mounted on a missing path, and the host checks a program before it runs it.
 			if p.path = o.Path; v.writer(o.Path) == nil || way.Kind == Absent {
 				continue
 			}
-		case OwnEngine, OwnState, OwnMount:
-			// It is not enough that the host starts no engine from a workspace: in the next run,
-			// this directory may not be in a workspace.
-			if !inPart || o.Kind == OwnState && way.End == "/" {
+		case HostEngine, HostState, HostSecondMount:
+			// Also if the host starts no engine from a workspace: in its next run, this directory may not
+			// be in one.
+			if !inPart || o.Kind == HostState && way.End == "/" {
 				continue
 			}
-			if !o.File { // a file is there
+			if !o.File { // prepare has made a file
 				p.hold = &Hold{}
 			}
-		case OwnPlace, OwnCommand:
-			if way.Err == nil && (o.Kind == OwnPlace || inPart) {
-				list = append(list, v.placeProtections(&o, way.End)...)
+		case HostNames, HostPathNames:
+			if way.Err == nil && (o.Kind == HostNames || inPart) {
+				list = append(list, v.nameProtections(&o, way.End)...)
 			}
 			continue
 		}
@@ -47,28 +46,30 @@ func (v *View) hostProtections() (list []protection) {
 	return list
 }
 
-func (v *View) placeProtections(o *HostPath, dir string) (list []protection) {
+// nameProtections protect names in a directory.
+func (v *View) nameProtections(o *HostPath, dir string) (list []protection) {
 	for _, name := range o.Names {
 		p := path.Join(dir, name)
 		way := v.facts.Follow(p)
-		by, place := v.writer(way.End), o.Kind == OwnPlace
-		if way.Err == nil && by != nil && by.Source != way.End && (place || strings.HasPrefix(by.Why, "bind_paths")) || place && v.replaceable(&way) != "" {
-			list = append(list, protection{path: p, why: o.Description, hold: &Hold{}, hostOwned: true, mustHold: place})
+		by, anywhere := v.writer(way.End), o.Kind == HostNames
+		if way.Err == nil && by != nil && by.Source != way.End && (anywhere || strings.HasPrefix(by.Why, "bind_paths")) || anywhere && v.replaceableLink(&way) != "" {
+			list = append(list, protection{path: p, why: o.Description, hold: &Hold{}, hostOwned: true, mustHold: anywhere})
 		}
 	}
 	return list
 }
 
-// inReserved reports whether a path is protected as the host's own.
-func (v *View) inReserved(p string) bool {
+// inReservedName reports whether a path lies beneath one of the HostNames: the protection of that name
+// covers it.
+func (v *View) inReservedName(p string) bool {
 	return slices.ContainsFunc(v.in.HostPaths, func(o HostPath) bool {
-		if o.Kind != OwnPlace {
+		if o.Kind != HostNames {
 			return false
 		}
 		dir := v.facts.Follow(o.Path)
 		return dir.Err == nil && slices.ContainsFunc(o.Names, func(name string) bool {
-			place := path.Join(dir.End, name)
-			return place != p && paths.Inside(place, p)
+			reserved := path.Join(dir.End, name)
+			return reserved != p && paths.Inside(reserved, p)
 		})
 	})
 }

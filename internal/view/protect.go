@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -27,22 +28,22 @@ func tooMany(paths []string, most int, be, attribute, hint string) error {
 	return invalidf(attribute, hint, "%d paths %s, more than %d; %d of them lie in %s", len(paths), be, most, n, hostpath.Quote(dir))
 }
 
-// Found is the result of a search through what is shown.
-type Found struct {
+// SearchResult is the result of a search through what is shown.
+type SearchResult struct {
 	Deny, Protect []Rule
-	Linked        []Rule // of View.Linked
-	// Trees are finds of Deny, sensitive names, sockets, repositories and MayAct in View.Trees;
+	HardLinks     []Rule // of View.HardLinkRules
+	// Trees are finds of Deny, sensitive names, sockets, repositories and MayBeInstruction in View.Trees;
 	// of Deny in what no entry shows; and of sensitive names and sockets in the operating system's
 	// view.
 	Trees     *scan.Result
-	Protected *scan.Result // of Protect, then of Linked
+	Protected *scan.Result // of Protect, then of HardLinks
 	// Sockets are socket files from the kernel's list: of the whole host if that is shown.
 	Sockets []string
 }
 
 // Restrict adds what is protected and what is hidden in all that the table shows.
-func (v *View) Restrict(found *Found) error {
-	if err := v.refuseControl(); err != nil {
+func (v *View) Restrict(found *SearchResult) error {
+	if err := cmp.Or(v.refuseSessions(), v.refuseControl()); err != nil {
 		return err
 	}
 	for _, e := range v.entries {
@@ -71,7 +72,7 @@ func (v *View) Restrict(found *Found) error {
 	if err := v.hide(found); err != nil {
 		return err
 	}
-	if err := v.judge(linked); err != nil {
+	if err := v.checkLinks(linked); err != nil {
 		return err
 	}
 	if err := v.checkHolds(); err != nil {
@@ -91,32 +92,31 @@ type protection struct {
 	path string // as spelled
 	why  string
 	hold *Hold // the stub, without its path; nil means none
-	// mustHold says that nothing runs if commands can replace a symlink on the way, because no
-	// mount can lie on one. Otherwise the target is protected if possible, and a note reports the
-	// rest.
+	// mustHold says that nothing runs if commands can replace a symlink on the way, on which no mount
+	// can lie. Otherwise a note reports that only the target is protected, or not even that.
 	mustHold bool
 	// repository is the top of the repository whose git obeys it; may be empty.
 	repository string
-	// keep are directories in which a symlink's own directory is protected too.
-	keep []string
-	// always protects it also where an entry shows the path itself.
+	// linkDirs are directories in which the directory of a symlink is protected too.
+	linkDirs []string
+	// always protects it also where an entry shows exactly this path.
 	always bool
-	// leads says that the reader of this directory follows the symlinks in it.
-	leads bool
+	// followsLinks says that the reader of this directory follows the symlinks in it.
+	followsLinks bool
 	// hostOwned says that the host would obey or run what a command put there.
 	hostOwned bool
 	// ignored makes its stub tell git to ignore it.
 	ignored bool
 }
 
-// ruleProtections are those of protect_paths.
-func (v *View) ruleProtections(found *Found) (list []protection) {
+// ruleProtections are the protections of protect_paths, and of the names that HardLinkRules found.
+func (v *View) ruleProtections(found *SearchResult) (list []protection) {
 	for i := range found.Protect {
 		rule := &found.Protect[i]
 		if rule.Literal == "" || rule.way.Err != nil || rule.way.Kind == Absent && !v.Creatable(rule.Literal) {
 			continue
 		}
-		list = append(list, protection{path: rule.Literal, why: rule.Why(), hold: &Hold{}, leads: true})
+		list = append(list, protection{path: rule.Literal, why: rule.Why(), hold: &Hold{}, followsLinks: true})
 	}
 	for _, f := range found.Protected.Found {
 		if f.Reason == scan.Matched || f.Reason == scan.HardLink {
@@ -124,19 +124,18 @@ func (v *View) ruleProtections(found *Found) (list []protection) {
 			if n := len(found.Protect); f.Pattern < n {
 				why = found.Protect[f.Pattern].Why()
 			} else {
-				why = found.Linked[f.Pattern-n].Text + ", by another name"
+				why = found.HardLinks[f.Pattern-n].Text + ", by another name"
 			}
-			list = append(list, protection{path: f.Path, why: why, hold: &Hold{}, leads: true})
+			list = append(list, protection{path: f.Path, why: why, hold: &Hold{}, followsLinks: true})
 		}
 	}
 	return list
 }
 
 // protect makes these paths, or their targets, read-only wherever a writable entry shows them. It
-// returns, for judge, those that commands could lead elsewhere, or whose target is not protected by
-// that.
-func (v *View) protect(protections []protection) (linked []located, err error) {
-	var list []located
+// returns, for checkLinks, the protections that lead through links, and those of git.
+func (v *View) protect(protections []protection) (linked []locatedProtection, err error) {
+	var list []locatedProtection
 	var ends []string
 	for _, m := range protections {
 		p := v.locate(m)
@@ -145,14 +144,14 @@ func (v *View) protect(protections []protection) (linked []located, err error) {
 		}
 		for _, link := range p.links {
 			if dir := p.holder(link); dir != "" {
-				list = append(list, located{protection: protection{why: p.why, always: true}, way: v.facts.Follow(dir)})
+				list = append(list, locatedProtection{protection: protection{why: p.why, always: true}, way: v.facts.Follow(dir)})
 			}
 		}
 		if p.way.Err != nil || v.unprotectable(&m, &p.way) {
-			continue // the caller's user cannot get there, except through another link
+			continue // the caller cannot get there, except through another link
 		}
 		ends = append(ends, p.way.End)
-		v.settle(&p)
+		v.chooseHold(&p)
 		list = append(list, p)
 	}
 	for i := range linked {
@@ -162,43 +161,40 @@ func (v *View) protect(protections []protection) (linked []located, err error) {
 			return dir == "" || paths.InsideAny(ends, dir)
 		})
 	}
-	return linked, v.protectPlaces(list)
+	return linked, v.protectPaths(list)
 }
 
-// protectPlaces protects each path once, and a path inside another path after the outer one.
-func (v *View) protectPlaces(list []located) error {
-	slices.SortStableFunc(list, func(a, b located) int { return paths.Compare(a.way.End, b.way.End) })
-	places := list[:0]
+// protectPaths protects each path once, and a directory before the paths in it.
+func (v *View) protectPaths(list []locatedProtection) error {
+	slices.SortStableFunc(list, func(a, b locatedProtection) int { return paths.Compare(a.way.End, b.way.End) })
+	distinct := list[:0]
+	var ends []string
 	for _, p := range list {
+		n := len(distinct) - 1
+		if n < 0 || distinct[n].way.End != p.way.End {
+			distinct, ends = append(distinct, p), append(ends, p.way.End)
+			continue
+		}
 		// Of two protections for one path, the one with a hold counts: an existing file may be
 		// another command's stub, and gone soon.
-		if n := len(places) - 1; n < 0 || places[n].way.End != p.way.End {
-			places = append(places, p)
-		} else {
-			whole := p.always || places[n].always
-			if places[n].hold == nil && p.hold != nil {
-				places[n] = p
-			}
-			places[n].always = whole
+		p.always = p.always || distinct[n].always
+		if distinct[n].always = p.always; distinct[n].hold == nil && p.hold != nil {
+			distinct[n] = p
 		}
-	}
-	ends := make([]string, len(places))
-	for i := range places {
-		ends[i] = places[i].way.End
 	}
 	if err := tooMany(ends, maxProtected, "would have to be protected", "protect_paths", "remove what is not needed there, protect or hide a directory as a whole, or say read_only = true"); err != nil {
 		return err
 	}
 	wanted := v.writableEntries()
-	for i := range places {
-		if err := v.protectPlace(&places[i], wanted); err != nil {
+	for i := range distinct {
+		if err := v.protectPath(&distinct[i], wanted); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// writableEntries are the entries that somebody wants to be writable.
+// writableEntries are the writable entries, without git directories that ShowGit added.
 func (v *View) writableEntries() (list []shared.Entry) {
 	for _, e := range v.entries {
 		if e.Access == shared.ReadWrite && !strings.HasPrefix(e.Why, originGit) {
@@ -208,8 +204,8 @@ func (v *View) writableEntries() (list []shared.Entry) {
 	return list
 }
 
-// protectPlace protects one path; wanted are the writable entries.
-func (v *View) protectPlace(p *located, wanted []shared.Entry) error {
+// protectPath protects one path; wanted are the writable entries.
+func (v *View) protectPath(p *locatedProtection, wanted []shared.Entry) error {
 	host := p.way.End
 	if dir := v.facts.Unsearchable(host); dir != "" && v.writer(dir) != nil && v.beneath(dir) {
 		// Nothing can be mounted there. It is not necessary: the directory is hidden, so commands
@@ -256,14 +252,15 @@ func (v *View) unprotectable(m *protection, way *Way) bool {
 	return len(way.Links) > 0 && !m.mustHold && slices.ContainsFunc(v.writableEntries(), func(e shared.Entry) bool { return paths.Inside(way.End, e.Source) })
 }
 
-// holdsRoot reports whether the workspace lies in a path: to protect that would protect all.
+// holdsRoot reports whether a path contains a root of the workspace: its protection would protect all.
 func (v *View) holdsRoot(p string) bool {
 	return slices.ContainsFunc(v.in.Roots, func(r workspace.RootDir) bool { return paths.Inside(p, r.Path) })
 }
 
-// LeaveUnprotected removes protections that an engine without mount.nested cannot enforce, and
-// returns them: in a writable directory a stub would protect nothing, and a command could fill it.
-// It fails if the host would obey or run the path: the next command would have no sandbox.
+// LeaveUnprotected removes the protections that an engine without mount.nested cannot enforce, and
+// returns them. It also removes their stubs: those would protect nothing, and a command could fill
+// them. It fails if the host would obey or run one of these paths: the next command would have no
+// sandbox.
 func (v *View) LeaveUnprotected(table []shared.Entry) (left []shared.Entry, err error) {
 	v.Holds = slices.DeleteFunc(v.Holds, func(h Hold) bool { return !v.held[h.Path] })
 	v.Notes = slices.DeleteFunc(v.Notes, func(note string) bool { return slices.Contains(v.claims, note) })

@@ -87,8 +87,8 @@ func Creatable(spec *shared.Spec, host string) bool {
 	return false
 }
 
-// outlasts reports whether commands of other sessions find what a command writes in an entry. An
-// overlay without a replacement is a review's.
+// outlasts reports whether what a command writes in an entry outlasts its session. An overlay that
+// cannot be degraded is a review's.
 func outlasts(e *shared.Entry) bool {
 	return e.Access == shared.ReadWrite || e.Access == shared.Overlay && !e.Degradable
 }
@@ -111,7 +111,7 @@ func UsableInPath(spec *shared.Spec, dir string, follow func(string) Way) bool {
 		(way.End == path.Clean(host) || !WritableInside(spec, way.End))
 }
 
-// HostPaths returns the host's path of an entry of a table; "" if it has none.
+// HostPaths returns a function that finds the host's path of a table's entry; "" if it has none.
 func HostPaths(table []shared.Entry) func(e *shared.Entry) string {
 	covers := shared.Covers(table)
 	return func(e *shared.Entry) string {
@@ -135,7 +135,7 @@ func HostPaths(table []shared.Entry) func(e *shared.Entry) string {
 // Overlays lists the paths whose changes last for the session.
 func Overlays(spec *shared.Spec) (list []string) {
 	for _, m := range spec.Table {
-		if m.Access == shared.Overlay && m.Degradable && !spec.Unconfined { // a review's is kept
+		if m.Access == shared.Overlay && m.Degradable && !spec.Unconfined { // the others are reviews'
 			list = append(list, m.Path)
 		}
 	}

@@ -14,13 +14,13 @@ import (
 // OriginReview is the origin of entries whose writes go to a review.
 const OriginReview = "review"
 
-// Reviewed turns what commands can write of the workspace, and of its git directories, into
-// overlays; protected and hidden paths stay so. It refuses, by its attribute, what commands would
-// write without the review.
+// ReviewTable turns what commands can write of the workspace, and of its git directories, into
+// overlays; protected and hidden paths stay so. It refuses, by its attribute, a writable entry that is
+// nested with one of these: the review would not have all of its writes.
 //
-// Commands can write a repository's configuration in its overlay: the apply takes over settings
-// that run nothing. merged are these files.
-func (v *View) Reviewed(table []shared.Entry) (_ []shared.Entry, merged []string, err error) {
+// Commands can write a repository's configuration in its overlay, because an apply takes over only
+// settings that run nothing. merged are these files.
+func (v *View) ReviewTable(table []shared.Entry) (_ []shared.Entry, merged []string, err error) {
 	kept := slices.DeleteFunc(slices.Clone(table), func(e shared.Entry) bool { return !v.reviewable(&e) })
 	for _, e := range table {
 		if e.Access != shared.ReadWrite || v.reviewable(&e) || e.Why == OriginTemp || e.Why == OriginHome {
@@ -39,7 +39,7 @@ func (v *View) Reviewed(table []shared.Entry) (_ []shared.Entry, merged []string
 			if v.facts.Follow(e.Source).Kind != Directory {
 				return nil, nil, invalidf("review", "leave it out of the workspace", "%s: %q is not a directory, so it cannot have an overlay", e.Why, e.Source)
 			}
-			// A second one, inside an overlay that already shows it, would be another overlay.
+			// Inside an overlay that already shows it, it would be another overlay.
 			if in, host := cover(path.Dir(e.Path)); in != nil && v.reviewable(in) && path.Join(host, path.Base(e.Path)) == e.Source {
 				continue
 			}
@@ -67,9 +67,9 @@ func (v *View) isConfiguration(e *shared.Entry) bool {
 		path.Base(e.Source) == "config" && v.FixedContents[e.Source] == nil && v.facts.Follow(e.Source).Kind == File
 }
 
-// onHost returns a function that finds the entry for a path of the host: at the deepest directory above
-// it that has one, the strictest.
-func onHost(table []shared.Entry) (find func(p string) *shared.Entry, at map[string]*shared.Entry) {
+// entriesOnHost returns the strictest entry at each path of the host, and a function that finds the
+// entry for a path: the one at the path, or else at the deepest directory above that has one.
+func entriesOnHost(table []shared.Entry) (find func(p string) *shared.Entry, at map[string]*shared.Entry) {
 	hostPath := HostPaths(table)
 	at = map[string]*shared.Entry{}
 	for i := range table {
@@ -91,7 +91,7 @@ func onHost(table []shared.Entry) (find func(p string) *shared.Entry, at map[str
 // HiddenFrom returns a function that reports whether commands cannot see a path of the host,
 // whether it exists or not: an entry or a pattern of deny hides it, or no entry shows it.
 func HiddenFrom(table []shared.Entry, deny []string) func(p string) bool {
-	find, _ := onHost(table)
+	find, _ := entriesOnHost(table)
 	var patterns []*glob.Pattern
 	for _, text := range deny {
 		p, err := glob.Parse(text)
@@ -111,7 +111,7 @@ func HiddenFrom(table []shared.Entry, deny []string) func(p string) bool {
 // matches the link as a directory, or could match behind it and not where that lies.
 func (v *View) Behind(link, end string) string {
 	const does = " could match behind it"
-	return cmp.Or(because(v.deny, SetOf(v.deny).Behind(link, end), does), because(v.protected, SetOf(v.protected).Behind(link, end), does))
+	return cmp.Or(ruleReason(v.deny, SetOf(v.deny).Behind(link, end), does), ruleReason(v.protected, SetOf(v.protected).Behind(link, end), does))
 }
 
 // Unwritable returns two functions for paths of the host. denied says why commands cannot change a
@@ -124,9 +124,9 @@ func (v *View) Unwritable(table []shared.Entry) (denied func(p string, directory
 		}
 		return ""
 	}
-	find, at := onHost(table)
+	find, at := entriesOnHost(table)
 	exactly, beneath := map[string]string{}, map[string]string{}
-	for _, l := range v.Loose {
+	for _, l := range v.WeakProtections {
 		for _, link := range l.Links {
 			exactly[link] = l.Why
 		}

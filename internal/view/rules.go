@@ -32,24 +32,24 @@ func (r *Rule) Why() string {
 // cover reports whether rules match a path of the host, or a directory above it.
 func cover(rules []Rule, p string) bool { return covering(rules)(p, true) != "" }
 
-// covering returns a function that says which of some rules matches a path of the host, or a
-// directory above it.
+// covering returns a function that names the rule that matches a path of the host, or a directory above
+// it; "" for none.
 func covering(rules []Rule) func(p string, directory bool) (why string) {
 	set := SetOf(rules)
 	return func(p string, directory bool) string {
-		return because(rules, set.Cover(strings.TrimPrefix(p, "/"), directory), "")
+		return ruleReason(rules, set.Cover(strings.TrimPrefix(p, "/"), directory), "")
 	}
 }
 
-// because names one of rules, by its index, and what it does; "" if that is negative.
-func because(rules []Rule, i int, does string) string {
+// ruleReason names one of rules, by its index, and what it does; "" if the index is negative.
+func ruleReason(rules []Rule, i int, does string) string {
 	if i < 0 {
 		return ""
 	}
 	return rules[i].Why() + does
 }
 
-// SetOf follows the patterns of rules together.
+// SetOf returns the patterns of rules as a set.
 func SetOf(rules []Rule) *glob.Set {
 	list := make([]*glob.Pattern, len(rules))
 	for i := range rules {
@@ -141,7 +141,7 @@ func (v *View) parse(rule *Rule, root string) error {
 	if rule.way.Err != nil {
 		end = "/" + base // the caller's user cannot get there
 	}
-	if link := v.replaceable(&rule.way); link != "" {
+	if link := v.replaceableLink(&rule.way); link != "" {
 		hint := "write the path that it leads to"
 		if rule.way.Err == nil {
 			hint = fmt.Sprintf("write the path that it leads to: %q", strings.TrimPrefix(end, v.root()+"/"))
@@ -164,7 +164,7 @@ func (v *View) parse(rule *Rule, root string) error {
 	return nil
 }
 
-// patterns are those of rules.
+// patterns are the texts of the rules' patterns.
 func patterns(rules []Rule) []string {
 	var list []string
 	for _, rule := range rules {
@@ -177,8 +177,8 @@ func patterns(rules []Rule) []string {
 	return list
 }
 
-// PatternRoots are the directories outside of the trees in which a pattern can match: in the
-// operating system's view, or in the whole host's.
+// PatternRoots are the directories outside of trees in which a pattern can match, in the view of the
+// operating system or of the whole host.
 func PatternRoots(rules []Rule, trees []string) []string {
 	var list []string
 	for _, rule := range rules {
@@ -191,7 +191,7 @@ func PatternRoots(rules []Rule, trees []string) []string {
 	return paths.Outermost(list)
 }
 
-// OriginSensitive is why files are hidden that look as if they held secrets, with approvals.mode = "deny".
+// OriginSensitive is why approvals.mode = "deny" hides files that look as if they held secrets.
 const OriginSensitive = "sensitive file"
 
 // Sensitive reports whether a file of this name probably has secrets.

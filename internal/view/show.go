@@ -25,14 +25,15 @@ const (
 // Show begins a table with what the definition and the workspace show. Its errors name the
 // attribute.
 func Show(in *Input, facts Facts) (*View, error) {
-	v := newView(in, facts)
+	v := &View{in: in, facts: facts, wholeHost: in.Filesystem == FilesystemHost, gitWritable: in.Git == GitFull, byPath: map[string]int{}, bySource: map[string][]int{},
+		held: map[string]bool{}, hiddenAround: map[string]bool{}, FixedContents: map[string][]byte{}}
 	if v.gitWritable {
 		v.Remarks = append(v.Remarks, `git = "full": a command can write the hooks and the configuration that git outside of the sandbox obeys`)
 	}
 	if in.Session.Home != "" && v.home() != "" {
 		v.show(shared.Entry{Source: in.Session.Home, Path: v.home(), Access: shared.ReadWrite, Why: OriginHome})
 	}
-	for _, step := range []func() error{v.showRoots, v.showBinds, v.showToolchains, v.showSockets, v.showDevices, v.checkPlanted, v.giveUpNames, v.showSubstitutes, v.showAgent} {
+	for _, step := range []func() error{v.showRoots, v.showBinds, v.showToolchains, v.showSockets, v.showDevices, v.refusePlantedLinks, v.checkExcept, v.showSubstitutes, v.showAgent} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -65,7 +66,7 @@ func (v *View) showRoot(root workspace.RootDir) error {
 	raw := root.Declared
 	switch {
 	case root.Field == "temp_alias":
-		// Also at the host's own path. Without isolation only there: TMPDIR names it.
+		// Both at /tmp and at the host's own path. Without isolation only there: TMPDIR names it.
 		if e.Why, e.Access = OriginTemp, shared.ReadWrite; !v.in.Unisolated {
 			e.Path = "/tmp"
 			if err := v.add(e); err != nil {
@@ -87,7 +88,11 @@ func (v *View) showRoot(root workspace.RootDir) error {
 		v.Workdir = e.Path
 	default:
 		v.spell(e.Why, raw)
-		if strings.HasPrefix(root.Field, "readable[") && !v.inWritableRoot(root.Path) {
+		// In a writable root, a readable one is an exception that commands must not write.
+		around := func(r workspace.RootDir) bool {
+			return r.Writable && r.Field != "temp_alias" && paths.Inside(r.Path, root.Path)
+		}
+		if strings.HasPrefix(root.Field, "readable[") && !slices.ContainsFunc(v.in.Roots, around) {
 			v.ephemeral(&e)
 		}
 	}
@@ -100,9 +105,9 @@ func (v *View) showRoot(root workspace.RootDir) error {
 	return v.addSpelling(e, raw)
 }
 
-// ephemeral makes an entry writable until the end of the session; the host's files do not change.
-// The kernel cannot do that for a file, nor for a tree of another user, where the modes of the
-// host's files count.
+// ephemeral makes an entry writable until the end of the session, by an overlay: the host's files do
+// not change. There are no overlays of files, and in one of another user's directory the modes of the
+// host's files would deny writes.
 func (v *View) ephemeral(e *shared.Entry) {
 	if way := v.facts.Follow(e.Source); way.Kind != Directory || way.UID != v.in.User.UID {
 		return
@@ -112,14 +117,6 @@ func (v *View) ephemeral(e *shared.Entry) {
 		return
 	}
 	e.Access, e.Degradable = shared.Overlay, true
-}
-
-// inWritableRoot reports whether p is in a root that commands write to: a readable root there is an
-// exception.
-func (v *View) inWritableRoot(p string) bool {
-	return slices.ContainsFunc(v.in.Roots, func(root workspace.RootDir) bool {
-		return root.Writable && root.Field != "temp_alias" && paths.Inside(root.Path, p)
-	})
 }
 
 // checkText refuses an invalid path of a definition.
@@ -207,7 +204,7 @@ func (v *View) showBind(attribute string, b Bind) error {
 	return v.addSpelling(e, raw)
 }
 
-// add adds an entry that somebody asks for.
+// add adds an entry that somebody asks for. It fails if the path is taken.
 func (v *View) add(e shared.Entry) error {
 	if i, taken := v.byPath[e.Path]; taken {
 		have := v.entries[i]
@@ -227,8 +224,8 @@ func (v *View) show(e shared.Entry) {
 	}
 }
 
-// addSpelling shows an entry also at raw, its author's spelling, if symlinks made that another path
-// that leads nowhere inside.
+// addSpelling shows an entry also at raw, as its author spelled the path, unless that leads there inside
+// by symlinks.
 func (v *View) addSpelling(e shared.Entry, raw string) error {
 	if raw == e.Source || raw == e.Path || v.wholeHost && v.inView(raw) && !v.inHome(raw) {
 		return nil
@@ -275,14 +272,13 @@ func (v *View) addToolchain(spelled string, way *Way) bool {
 	} else if at != nil && at.Why != OriginToolchains && at.Path == spelled {
 		return false // the definition shows something else there
 	}
-	if link := v.replaceable(way); link != "" || v.tooBroad(way.End) {
+	if link := v.replaceableLink(way); link != "" || v.tooBroad(way.End) {
 		return false
 	}
 	e := shared.Entry{Source: way.End, Path: way.End, Access: shared.ReadOnly, Why: OriginToolchains}
 	v.ephemeral(&e)
 	if e.Access == shared.ReadOnly && v.inView(way.End) {
-		// Only its other name may be missing.
-		if way.End == spelled {
+		if way.End == spelled { // else its other name may be missing
 			return true
 		}
 	} else {
@@ -294,23 +290,18 @@ func (v *View) addToolchain(spelled string, way *Way) bool {
 	return true
 }
 
-// SecretPlaces are directories, below a home, in which people and tools keep only credentials: no
+// SecretDirs are directories, below a home, in which people and tools keep only credentials: no
 // toolchain is in them.
-var SecretPlaces = [...]string{
+var SecretDirs = [...]string{
 	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".pki", ".mozilla", ".thunderbird", ".local/share/keyrings",
 }
 
-// tooBroad reports whether a link leads to something larger than a toolchain.
+// tooBroad reports whether the directory that a toolchain's path leads to may hold more than a toolchain.
 func (v *View) tooBroad(source string) bool {
 	home := v.in.User.Home
-	if home != "" && paths.Inside(source, home) || source == "/" {
-		return true
-	}
-	if home != "" && slices.ContainsFunc(SecretPlaces[:], func(place string) bool { return paths.Inside(path.Join(home, place), source) }) {
-		return true
-	}
-	// The project's own entry must not change.
-	return slices.ContainsFunc(v.in.Roots, func(root workspace.RootDir) bool { return paths.Inside(source, root.Path) })
+	secret := func(dir string) bool { return paths.Inside(path.Join(home, dir), source) }
+	// A root's own entry must not change.
+	return source == "/" || v.holdsRoot(source) || home != "" && (paths.Inside(source, home) || slices.ContainsFunc(SecretDirs[:], secret))
 }
 
 // showSockets shows the sockets that a definition names, if nothing else does. If one does not exist,
@@ -332,7 +323,7 @@ func (v *View) showSockets() error {
 		case way.Kind != Socket:
 			return invalidf(attribute, "name the socket file itself", "%q is not a socket", way.End)
 		}
-		v.granted = append(v.granted, way.End)
+		v.grantedSockets = append(v.grantedSockets, way.End)
 		if len(v.pathsInside(way.End)) > 0 {
 			continue
 		}
@@ -362,7 +353,7 @@ func (v *View) showAgent() error {
 			Message: fmt.Sprintf("commands run as the workspace's owner, %s, who cannot use the agent of root", other),
 			Hint:    "run as that user"}
 	}
-	v.granted = append(v.granted, v.in.Agent.Socket)
+	v.grantedSockets = append(v.grantedSockets, v.in.Agent.Socket)
 	return v.add(shared.Entry{Source: v.in.Agent.Socket, Path: v.in.Agent.Socket, Access: shared.ReadOnly, Why: attribute})
 }
 
@@ -412,14 +403,14 @@ func (v *View) showSubstitutes() error {
 // A spelling is a path of the host as the author of an attribute spelled it.
 type spelling struct{ attribute, path string }
 
-func (v *View) spell(attribute, p string) { v.spelled = append(v.spelled, spelling{attribute, p}) }
+func (v *View) spell(attribute, p string) { v.sources = append(v.sources, spelling{attribute, p}) }
 
-// checkPlanted refuses a source whose spelling goes through a symlink in a writable tree: an
+// refusePlantedLinks refuses a source whose spelling goes through a symlink in a writable tree: an
 // earlier command could have put it there, to choose what this one sees.
-func (v *View) checkPlanted() error {
-	for _, s := range v.spelled {
+func (v *View) refusePlantedLinks() error {
+	for _, s := range v.sources {
 		way := v.facts.Follow(s.path)
-		if link := v.replaceable(&way); link != "" {
+		if link := v.replaceableLink(&way); link != "" {
 			return invalidf(s.attribute, "name its target instead", "%q is a symlink in a directory that commands can write to, and could have been put there by one", link)
 		}
 	}

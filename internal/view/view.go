@@ -30,8 +30,7 @@ type Input struct {
 	Session   Session
 	Toolchain []ToolDir // nil shows no toolchains
 	Agent     Agent
-	// Substitutes are files of users and groups that lack the commands' user, and of trusted
-	// certificates.
+	// Substitutes are files that commands see in place of the host's: /etc/passwd, certificates.
 	Substitutes []Substitute
 
 	HostPaths []HostPath
@@ -51,33 +50,32 @@ type View struct {
 	wholeHost   bool // the host's tree is beneath the table
 	gitWritable bool // what git obeys is not protected
 
-	entries      []shared.Entry
-	byPath       map[string]int   // index of an entry, by path inside
-	bySource     map[string][]int // indexes of entries, by path of the host
-	outerTops    []string         // for outer
-	held         map[string]bool  // paths of Holds, and whether they hide
-	hostPaths    []string         // protected paths that the host would obey or run
-	claims       []string         // notes that claim a protection
-	givenUp      givenUp
-	granted      []string        // sockets that commands may connect to
-	spelled      []spelling      // sources
-	hiddenAround map[string]bool // hidden paths in which deeper entries show
-	deny         []Rule          // of the definition, as protected
-	protected    []Rule
+	entries        []shared.Entry
+	byPath         map[string]int   // index of an entry, by path inside
+	bySource       map[string][]int // indexes of entries, by path of the host
+	outerTops      []string         // for outer
+	held           map[string]bool  // paths of Holds, and whether they hide
+	hostPaths      []string         // protected paths that the host would obey or run
+	claims         []string         // notes that claim a protection
+	exceptions     []string         // names of protect_paths_except
+	grantedSockets []string         // sockets that commands may connect to
+	sources        []spelling       // of entries
+	hiddenAround   map[string]bool  // hidden paths in which deeper entries show
+	deny           []Rule           // of the definition, as are protected
+	protected      []Rule
 
 	// Workdir is the workspace root's path inside.
 	Workdir string
 	// WantsSession says that some read-only paths could be writable if the session had a directory.
 	WantsSession bool
-	// Variables lead to the shown toolchains.
+	// Variables are names of variables that lead to the shown toolchains.
 	Variables []string
 	// Spellings are additional paths of entries, as their authors spelled them through symlinks.
 	Spellings []string
 	// Notes say what a person should know: protections that are weaker than the definition's author
 	// may expect.
 	Notes []string
-	// Remarks are for people who ask; they are about nothing that is weaker than the definition
-	// says.
+	// Remarks are for people who ask for them. Nothing in them is weaker than the definition says.
 	Remarks []string
 
 	// Holds are the stubs that must exist while commands run.
@@ -87,12 +85,12 @@ type View struct {
 	FixedContents map[string][]byte
 	// ReadOnlyWorktrees says that a repository has read-only worktrees.
 	ReadOnlyWorktrees bool
-	// Shared says that git makes directories of a repository with the set-group-ID bit.
-	Shared bool
+	// SharedRepository says that git makes directories of a repository with the set-group-ID bit.
+	SharedRepository bool
 	// Settings are the user's settings for git in the workspace.
 	Settings workspace.Settings
-	// Loose are the paths whose protection is weaker than it should be, as notes say.
-	Loose []Loose
+	// WeakProtections are those that Notes report.
+	WeakProtections []WeakProtection
 	// GuardedRepositories are the work trees of repositories in which commands cannot change what
 	// git obeys.
 	GuardedRepositories []string
@@ -104,11 +102,6 @@ type View struct {
 	// Deny are the patterns of hidden paths, by which a review also hides files that did not exist
 	// when this view was made.
 	Deny []string
-}
-
-func newView(in *Input, facts Facts) *View {
-	return &View{in: in, facts: facts, wholeHost: in.Filesystem == FilesystemHost, gitWritable: in.Git == GitFull, byPath: map[string]int{}, bySource: map[string][]int{},
-		held: map[string]bool{}, hiddenAround: map[string]bool{}, FixedContents: map[string][]byte{}}
 }
 
 // Table returns the entries, sorted.
@@ -227,18 +220,18 @@ func (v *View) writesIn(dir string) bool {
 	})
 }
 
-// beneath reports whether a directory of the host is beneath one that an entry shows.
+// beneath reports whether an entry shows a directory above a directory of the host.
 func (v *View) beneath(dir string) bool {
 	return dir != "/" && v.shown(path.Dir(dir))
 }
 
-// replaceable is the first of loose, or "".
-func (v *View) replaceable(way *Way) string { return cmp.Or(v.loose(way)...) }
+// replaceableLink is the first of replaceableLinks, or "".
+func (v *View) replaceableLink(way *Way) string { return cmp.Or(v.replaceableLinks(way)...) }
 
-// loose are the symlinks of a way, and the directories that a ".." leaves, that commands can replace:
-// with a symlink in place of "sub", "sub/../file" is another file.
-func (v *View) loose(way *Way) (list []string) {
-	for _, p := range slices.Concat(way.Links, way.Left) {
+// replaceableLinks are the symlinks of a way that commands can replace, and the directories that a ".."
+// leaves: with a symlink in place of "sub", "sub/../file" is another file.
+func (v *View) replaceableLinks(way *Way) (list []string) {
+	for _, p := range slices.Concat(way.Links, way.DotDots) {
 		if v.writer(path.Dir(p)) != nil && len(v.bySource[p]) == 0 && !slices.Contains(list, p) {
 			list = append(list, p)
 		}
@@ -246,9 +239,9 @@ func (v *View) loose(way *Way) (list []string) {
 	return list
 }
 
-// pinned reports whether a directory of the host has entries beneath it wherever it shows, so that
+// hasEntriesBeneath reports whether a directory of the host has entries beneath it wherever it shows, so that
 // no command can replace it.
-func (v *View) pinned(dir string) bool {
+func (v *View) hasEntriesBeneath(dir string) bool {
 	for _, at := range v.pathsInside(dir) {
 		if !slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Path != at && paths.Inside(at, e.Path) }) {
 			return false
@@ -263,9 +256,6 @@ func (v *View) inHostView(p string) bool {
 	return v.wholeHost && v.inView(p) && !paths.InsideAny([]string{"/proc", "/dev"}, p)
 }
 
-// systemView are the directories of the operating system's view.
-var systemView = [...]string{"/usr", "/opt", "/nix/store"}
-
 // inView reports whether a path of the host shows without any entry.
 func (v *View) inView(p string) bool {
 	if e, _ := v.cover(p); e != nil || v.home() != "" && paths.Inside(v.home(), p) {
@@ -274,11 +264,11 @@ func (v *View) inView(p string) bool {
 	if v.wholeHost {
 		return beneathTable(shared.FilesystemHost, "", p)
 	}
-	return paths.InsideAny(systemView[:], p)
+	return paths.InsideAny([]string{"/usr", "/opt", "/nix/store"}, p) // the parts of the operating system that show as a whole
 }
 
-// beneathTable reports whether a path of the host, which no entry has, shows beneath the table. An
-// engine shows the harmless part of those directories.
+// beneathTable reports whether the view beneath the table shows a path of the host that no entry covers.
+// In system directories, an engine shows only a harmless part.
 func beneathTable(filesystem shared.Filesystem, home, p string) bool {
 	switch {
 	case home != "" && paths.Inside(home, p):
@@ -322,9 +312,9 @@ func hasSystem(home string) bool {
 	return slices.ContainsFunc(systemDirs[:], func(dir string) bool { return paths.Inside(home, dir) || paths.Inside(dir, home) })
 }
 
-// Trees are the host's files and directories that the table shows and that are searched, none
-// within another. They omit toolchains: programs and packages that anybody can download, by the
-// hundred thousand.
+// Trees are the host's files and directories to search: those that the table shows, none within another,
+// without toolchains. Those have programs and packages that anybody can download, by the hundred
+// thousand.
 func (v *View) Trees() []string {
 	var all []string
 	for _, e := range v.entries {
@@ -340,7 +330,7 @@ func (v *View) Visible(host string) bool {
 	return v.shown(host) || v.inView(host)
 }
 
-// Readable reports whether an entry shows a path of the host, and none hides it there.
+// Readable reports whether an entry shows a path of the host that no other entry covers.
 func (v *View) Readable(host string) bool { return len(v.pathsInside(host)) > 0 }
 
 // WritableAt reports whether a writable entry shows a path of the host.
@@ -352,7 +342,7 @@ func (v *View) note(format string, args ...any) {
 	}
 }
 
-// claim is a note that is true while the table is enforced.
+// claim adds a note that is true only while an engine enforces the table.
 func (v *View) claim(format string, args ...any) {
 	v.claims = append(v.claims, fmt.Sprintf(format, args...))
 	v.note(format, args...)

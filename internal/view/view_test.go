@@ -62,7 +62,7 @@ func (m *machine) Follow(p string) Way {
 			target = ""
 		}
 		return paths.Step{Missing: !there, Target: target}, nil
-	}, func(dir string) { way.Left = append(way.Left, dir) })
+	}, func(dir string) { way.DotDots = append(way.DotDots, dir) })
 	way.End, way.Err, way.UID = end, err, 1000
 	if err != nil {
 		way.End = ""
@@ -134,8 +134,8 @@ func (m *machine) WorkTrees(string, *workspace.GitLayout) workspace.WorkTrees {
 }
 
 // search finds in the machine what the host's search finds.
-func (m *machine) search(v *View) (found *Found, err error) {
-	found = &Found{Trees: &scan.Result{}, Protected: &scan.Result{}}
+func (m *machine) search(v *View) (found *SearchResult, err error) {
+	found = &SearchResult{Trees: &scan.Result{}, Protected: &scan.Result{}}
 	if found.Deny, found.Protect, err = v.Rules(); err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (m *machine) search(v *View) (found *Found, err error) {
 			one.Path = path.Dir(p)
 			add(found.Trees, scan.Repository, -1)
 			one.Path = p
-		case MayAct(name):
+		case MayBeInstruction(name):
 			add(found.Trees, scan.NameMatch, -1)
 		case what != "" && Sensitive(name):
 			add(found.Trees, scan.SensitiveName, -1)
@@ -173,7 +173,7 @@ func (m *machine) search(v *View) (found *Found, err error) {
 			}
 		}
 	}
-	found.Linked, err = v.Linked(found.Trees)
+	found.HardLinks, err = v.HardLinkRules(found.Trees)
 	return found, err
 }
 
@@ -184,9 +184,6 @@ func (m *machine) table(in *Input) (*View, error) {
 		return nil, err
 	}
 	v.ShowGit()
-	if err := v.CheckSessions(); err != nil {
-		return nil, err
-	}
 	found, err := m.search(v)
 	if err != nil {
 		return nil, err

@@ -244,7 +244,7 @@ func warnings(h *host.Host, def host.Definition, spec *shared.Spec) (list []*sha
 			list = append(list, &shared.Error{Attribute: fmt.Sprintf("unix_sockets[%d]", i), Message: fmt.Sprintf("%s does not exist: commands have it once it does", cli.Quote(p))})
 		}
 	}
-	for _, place := range view.SecretPlaces {
+	for _, place := range view.SecretDirs {
 		p := filepath.Join(spec.Home, place)
 		entry, at := shared.Cover(spec.Table, p)
 		if _, err := os.Lstat(at); entry != nil && entry.Access.Shows() && err == nil && spec.Network.Mode != shared.NetworkNone && !spec.Unconfined {
