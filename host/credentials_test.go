@@ -149,7 +149,7 @@ func TestNoProgramFromWhereCommandsWrite(t *testing.T) {
 	}
 	// Each by itself is refused, and named.
 	for what, dir := range dirs {
-		if _, _, err := h.machine.Search().Find(dir + "/gh"); err == nil || !strings.Contains(err.Error(), "where a command could have put it") {
+		if _, _, err := h.machine.Programs().Find(dir + "/gh"); err == nil || !strings.Contains(err.Error(), "where a command could have put it") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -81,7 +81,7 @@ func (h *Host) UndoReview(ctx context.Context) (name string, changed []string, e
 // returns the changes that a patch cannot show. The patch has raw contents of files: escape it for
 // a terminal. The error is ErrNoProgram if there is no git that can be trusted.
 func (r *Review) Diff(ctx context.Context, w io.Writer, set *ReviewSet, only []string) (left []ReviewChange, err error) {
-	git, _, err := r.host.machine.Search().Find("git")
+	git, _, err := r.host.machine.Programs().Find("git")
 	if err != nil {
 		return nil, err
 	}

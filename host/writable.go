@@ -21,7 +21,7 @@ func (h *Host) writableDir(p string) string {
 // those that would run commands.
 func (h *Host) writable() (w facts.Writable) {
 	root := h.machine.Workspace.Root()
-	w = facts.Writable{Roots: facts.OnlyWritable(h.machine.Workspace), Outer: h.machine.Outer(), Sessions: h.machine.SessionBases, Reviews: h.machine.ReviewBases}
+	w = facts.Writable{Roots: facts.OnlyWritable(h.machine.Workspace), Outer: h.machine.Outer, Sessions: h.machine.SessionBases, Reviews: h.machine.ReviewBases}
 	if o := &h.options; o.EnginesOnly {
 		w.Roots, w.Sessions = h.caller.WritableRoots(o.Workspace.Root, o.Dir, o.Workspace.Writable), session.Bases("", h.caller.LookupEnv, "")
 		if i := slices.IndexFunc(w.Roots, func(r workspace.RootDir) bool { return r.Field == "root" }); i >= 0 {

@@ -15,10 +15,35 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/sessiondir"
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/workspace"
 )
+
+// ForFiles is the owner of files that are made for commands, nil for the caller.
+func (o *Owner) ForFiles() *sessiondir.User {
+	if o == nil {
+		return nil
+	}
+	return &sessiondir.User{UID: o.User.UID, GID: o.User.GID}
+}
+
+// HomeDir is the owner's home, or "".
+func (o *Owner) HomeDir() string {
+	if o == nil {
+		return ""
+	}
+	return o.Home
+}
+
+// gitUser is the user for git, nil for the caller.
+func (o *Owner) gitUser() *workspace.User {
+	if o == nil {
+		return nil
+	}
+	return &workspace.User{UID: o.User.UID, GID: o.User.GID, Groups: o.User.Groups, Home: o.Home}
+}
 
 // LookupOwner finds the user for a root caller's commands: the owner of the workspace, so that new
 // files belong to that user. It is nil for any other caller.
@@ -30,7 +55,6 @@ func LookupOwner(ws *workspace.Workspace, c *Caller) *Owner {
 	o := &Owner{User: shared.User{UID: uid, GID: gid}}
 	account, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 	if err != nil {
-		// Without any account, as in containers, there is neither a home nor a name.
 		o.lookElsewhere((&Writable{Roots: OnlyWritable(ws)}).Around)
 		return o
 	}
@@ -38,18 +62,17 @@ func LookupOwner(ws *workspace.Workspace, c *Caller) *Owner {
 	if n, err := strconv.ParseUint(account.Gid, 10, 32); err == nil {
 		o.User.GID = uint32(n)
 	}
-	if groups, err := account.GroupIds(); err == nil {
-		for _, g := range groups {
-			if n, err := strconv.ParseUint(g, 10, 32); err == nil {
-				o.User.Groups = append(o.User.Groups, uint32(n))
-			}
+	groups, _ := account.GroupIds()
+	for _, g := range groups {
+		if n, err := strconv.ParseUint(g, 10, 32); err == nil {
+			o.User.Groups = append(o.User.Groups, uint32(n))
 		}
 	}
 	return o
 }
 
-// showAccount returns /etc/passwd with a line for the caller, if it has none, as with a directory
-// (sssd, LDAP): many programs do not start for an unknown user.
+// showAccount returns /etc/passwd with a line for the caller, if the file has none, as with accounts in
+// LDAP: many programs do not start for an unknown user.
 func (m *Machine) showAccount() []view.Substitute {
 	const file = "/etc/passwd"
 	name, _ := m.Caller.LookupEnv("USER")
@@ -68,9 +91,9 @@ func (m *Machine) showAccount() []view.Substitute {
 
 func notInAccount(r rune) bool { return r < ' ' || r == 0x7f || r == ':' }
 
-// lookElsewhere finds an owner who is not in the machine's files: git outside obeys files in that
-// user's home. It executes only the system's getent: a command of another workspace could have written
-// one in PATH.
+// lookElsewhere finds the name and home of an owner who is not in /etc/passwd: git outside obeys files
+// in that home. Without any account, as in containers, there is neither. It executes only the system's
+// getent: a command of another workspace could have written one in PATH.
 func (o *Owner) lookElsewhere(written func(string) string) {
 	program, _, err := (&hostpath.Programs{Written: written}).Find("getent")
 	if err != nil {

@@ -15,22 +15,21 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/scan"
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// repository is the state of one repository.
+// repositoryState is the state of one repository.
 type repositoryState struct {
-	Identity string // which one git uses there
-	// Acts are what git would continue or use, and reasons why git may act there on something else:
-	// links, an invalid git directory, instead of which git uses another one, and unknown submodules.
+	Identity string // which git directory git uses there
+	// Acts are what git would continue or use, and reasons why git may act there on something unknown:
+	// links, submodules that are not known, or an invalid git directory, in place of which git uses another.
 	Acts workspace.Acts
 }
 
-// at returns the state of the repository in a directory.
+// stateOf returns the state of the repository in a directory.
 func (f *lookup) stateOf(out *Resolution, top string) repositoryState {
 	l, err := f.layout(top)
 	used := []workspace.GitLayout{l}
@@ -41,8 +40,8 @@ func (f *lookup) stateOf(out *Resolution, top string) repositoryState {
 	} else if l.Kind == "" {
 		r.Acts.Unclear(fmt.Sprintf("git: most of the repository %q is elsewhere, or gone", top))
 	}
-	if said := workspace.BesideGitDir(top); said != "" {
-		r.Acts.Unclear(said)
+	if reason := workspace.BesideGitDir(top); reason != "" {
+		r.Acts.Unclear(reason)
 	}
 	if w, looked := f.workTrees[top]; looked && !w.All {
 		r.Acts.Unclear(fmt.Sprintf("git: not all submodules of %q are known", top))
@@ -60,8 +59,7 @@ func (f *lookup) stateOf(out *Resolution, top string) repositoryState {
 	return r
 }
 
-// baseline is the state of everything whose changes the host reports: it reports how two of them
-// differ.
+// baseline is the state of everything whose changes the host reports: the host compares two of them.
 type baseline struct {
 	Began            time.Time
 	UserRepositories []string // repositories whose submodules git enters
@@ -72,16 +70,16 @@ type baseline struct {
 	Submodules       map[string]submodule
 	OpenRepositories []string             // repositories in which a command may change what git acts on
 	GitActions       workspace.GitActions // what git acts on in those
-	HeadLogSize      int64                // of Resolved.headLog
+	HeadLogSize      int64                // of Resolution.headLog
 	LostWorktrees    []string             // paths of recorded worktrees that are missing
-	Worktrees        []string             // paths of the others that commands can write
-	Protected        []WatchedPath        // at the end of a command: what was protected from its processes
+	Worktrees        []string             // paths of the others, if commands can write them
+	Protected        []WatchedPath        // at the end of a command: what was protected from its processes that go on
 }
 
 // look returns the current state.
 func (m *Machine) look(out *Resolution, look *lookup, found *scan.Result) (b baseline) {
 	b.Began = time.Now().Add(-clockDelay)
-	// Also in any other reported repository: editors run git status there.
+	// Editors run git status also in repositories that are not the user's.
 	nested, _, _ := out.reportable(found)
 	own := append(out.Superprojects(), out.userRepositories()...)
 	b.UserRepositories = slices.Concat(own, nested)
@@ -106,9 +104,10 @@ func (m *Machine) look(out *Resolution, look *lookup, found *scan.Result) (b bas
 		}
 		b.watch(unprotectedPath{Path: l.Path, TargetOnly: true}, look.left)
 	}
+	users := oneOf(out.userRepositories())
 	for _, top := range repositories {
-		_, err := look.layout(top) // then nobody knows what to protect besides the git directory
-		if err != nil || !slices.Contains(out.userRepositories(), top) {
+		_, err := look.layout(top) // after an error, nobody knows what to protect besides the git directory
+		if err != nil || !users(top) {
 			b.OpenRepositories = append(b.OpenRepositories, top)
 		}
 	}
@@ -127,14 +126,14 @@ func (m *Machine) look(out *Resolution, look *lookup, found *scan.Result) (b bas
 }
 
 // acts returns what git acts on in some repositories, in bounded time: commands may have made them.
-func (f *lookup) acts(out *Resolution, open []string) workspace.GitActions {
+func (f *lookup) acts(out *Resolution, tops []string) workspace.GitActions {
 	ctx, cancel := context.WithTimeout(f.ctx, inspectionTimeout)
 	defer cancel()
-	return f.m.Workspace.GitActions(ctx, f.layout, out.Readable, open, f.m.Owner.gitUser(), f.left)
+	return f.m.Workspace.GitActions(ctx, f.layout, out.Readable, tops, f.m.Owner.gitUser(), f.left)
 }
 
-// oneOf returns a function that reports whether a list has a string: a project can have tens of
-// thousands of paths to compare.
+// oneOf returns a fast function that reports whether a list has a string: a project can have tens of
+// thousands of paths.
 func oneOf(list []string) func(string) bool {
 	set := make(map[string]bool, len(list))
 	for _, s := range list {
@@ -156,12 +155,11 @@ func (out *Resolution) ContinueFrom(last *Resolution) {
 	}
 }
 
-// An unprotected path is one that the engine cannot protect, or that a command can lead elsewhere,
-// with its state before the command.
+// An unprotectedPath is one that the engine cannot protect, or that a command can lead elsewhere.
 type unprotectedPath struct {
-	Path, State string
-	TargetOnly  bool // only the target of its path can change
-	Removable   bool // a command may remove it
+	Path, State string // State is that of before the command
+	TargetOnly  bool   // only where the path leads is compared
+	Removable   bool   // a command may remove it unreported
 }
 
 // watch records the state of a path.
@@ -170,6 +168,7 @@ func (b *baseline) watch(u unprotectedPath, left *workspace.Budget) {
 	b.Unprotected = append(b.Unprotected, u)
 }
 
+// state returns the present state of the path, as a text to compare.
 func (u *unprotectedPath) state(left *workspace.Budget) string {
 	if u.TargetOnly {
 		way := Follow(u.Path)
@@ -202,17 +201,18 @@ func (out *Resolution) LeaveUnprotected() error {
 type Changes struct {
 	Repositories  []RepositoryReport
 	Instructions  []string
-	LostWorktrees []string // missing ones
-	Notes         []string // what the lists omit
-	Truncated     []string // paths omitted because there are too many
-	Unsigned      bool     // the user would have signed a commit
+	LostWorktrees []string // paths of worktrees that ended with the command
+	Notes         []string // how many paths are not in the lists
+	Truncated     []string // those paths
+	Unsigned      bool     // the command made a commit, which the user would have signed
 }
 
-// reportable is [view.View.Reportable] without the git directories of worktrees, and without an empty
-// .git, which git ignores but a command may fill.
-func (out *Resolution) reportable(found *scan.Result, more ...[]string) (repositories, instructions, unread []string) {
-	repositories, instructions, unread = out.Reportable(found)
-	for _, dir := range unread { // a command may have made it unreadable
+// reportable is [view.View.Reportable] with the names that exist in unlistable directories, and with more
+// repositories. It omits git directories of worktrees, and an empty .git, which git ignores: a command
+// that fills it has made the repository.
+func (out *Resolution) reportable(found *scan.Result, more ...[]string) (repositories, instructions, unlistable []string) {
+	repositories, instructions, unlistable = out.Reportable(found)
+	for _, dir := range unlistable { // a command may have made it so
 		for _, name := range view.InstructionNames {
 			if p := filepath.Join(dir, name); Follow(p).Kind != view.Absent {
 				instructions = append(instructions, p)
@@ -235,7 +235,7 @@ func (out *Resolution) reportable(found *scan.Result, more ...[]string) (reposit
 		}
 		return err == nil && len(names) == 0 && !workspace.MayBeBare(p)
 	})
-	return repositories, instructions, unread
+	return repositories, instructions, unlistable
 }
 
 // ignored returns those of some paths that git ignored before the command.
@@ -256,7 +256,7 @@ func (m *Machine) ignored(out *Resolution, look *lookup, list []string) (ignored
 // newInstructions returns the unprotected files that were made or changed, and new files at paths
 // that are not held.
 func (out *Resolution) newInstructions(now *baseline, left *workspace.Budget) (made []string) {
-	seen := map[unprotectedPath]string{} // now
+	seen := map[unprotectedPath]string{} // the states of now, by path without a state
 	for _, u := range now.Unprotected {
 		seen[unprotectedPath{Path: u.Path, TargetOnly: u.TargetOnly, Removable: u.Removable}] = u.State
 	}
@@ -281,8 +281,8 @@ func (out *Resolution) newInstructions(now *baseline, left *workspace.Budget) (m
 	return made
 }
 
-// isOnlyStub reports whether a path has only its stub. Somebody outside of the sandbox may have
-// removed that, and then a command may make it.
+// isOnlyStub reports whether a held path has its stub or nothing. Somebody outside of the sandbox may
+// have removed the stub, and then a command may make the path.
 func isOnlyStub(h *view.Hold) bool {
 	if !h.File {
 		return isStubDir(h.Path)
@@ -291,9 +291,9 @@ func isOnlyStub(h *view.Hold) bool {
 	return errors.Is(err, fs.ErrNotExist) || err == nil && string(text) == h.Content
 }
 
-// isStubDir reports whether p is only a stub directory of another command, whose engine may
-// protect it though this one's does not. It may be gone by now. If a command itself makes an empty
-// directory, a later command that fills it is reported.
+// isStubDir reports whether p is nothing, or a directory such as the stub of another command, whose
+// engine may protect it though this one's does not. A command can make such a directory itself, but the
+// host reports the command that fills it.
 func isStubDir(p string) bool {
 	names, err := namesIn(p, 2)
 	return errors.Is(err, fs.ErrNotExist) || err == nil && (len(names) == 0 || slices.Equal(names, []string{".gitignore"}))
@@ -307,10 +307,10 @@ func (m *Machine) Changes(out *Resolution) (made Changes) {
 	found, err := out.searchAgain()
 	if err != nil {
 		made.unclear(m.Workspace.Root(), fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
-		found = &scan.Result{} // the unprotected files have known paths
+		found = &scan.Result{} // unprotected files are compared without a search
 	}
 	now := m.look(out, look, found)
-	if err == nil && out.Spec.Session.Processes { // a change from now on is the next command's
+	if err == nil && out.Spec.Session.Processes { // the next command reports changes from now on
 		now.GitActions, now.Protected, out.lastLook = look.acts(out, now.OpenRepositories), out.WatchedPaths, &now
 	}
 	made.Unsigned = out.committed()
@@ -320,40 +320,40 @@ func (m *Machine) Changes(out *Resolution) (made Changes) {
 
 // compare finds how the state now differs from that before the command.
 func (m *Machine) compare(out *Resolution, look *lookup, now *baseline, made *Changes) {
-	lost := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(now.LostWorktrees))), oneOf(out.baseline.LostWorktrees)) // where a command made them, what it writes ends with it
+	lost := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(now.LostWorktrees))), oneOf(out.baseline.LostWorktrees))
 	made.LostWorktrees = lost[:min(len(lost), maxChanges)]
 	made.Instructions = out.newInstructions(now, look.left)
 	changed := look.acts(out, out.baseline.OpenRepositories).Since(out.baseline.GitActions, out.gitUnprotected)
-	var loose []string // git may ignore it, and git status does not enter it
+	var foreign []string // repositories that git status does not enter: git may ignore them
 	for _, p := range slices.Concat(slices.Collect(maps.Keys(now.Repositories)), slices.Collect(maps.Keys(changed))) {
 		_, acts := changed[p]
 		_, existing := out.baseline.Repositories[p]
 		own := now.Submodules[p].From != "" || slices.Contains(now.Worktrees, p) || slices.Contains(out.userRepositories(), p)
 		if !own && (acts || !existing) {
-			loose = append(loose, p)
+			foreign = append(foreign, p)
 		}
 	}
-	isIgnored := oneOf(m.ignored(out, look, slices.Concat(made.Instructions, loose)))
+	isIgnored := oneOf(m.ignored(out, look, slices.Concat(made.Instructions, foreign)))
 	made.Instructions = slices.DeleteFunc(made.Instructions, isIgnored)
 	repositories := slices.DeleteFunc(slices.Sorted(maps.Keys(now.Repositories)), isIgnored)
 	maps.DeleteFunc(changed, func(p string, _ workspace.Change) bool { return isIgnored(p) })
-	for _, w := range out.baseline.Protected { // no mount was on what took its place
+	for _, w := range out.baseline.Protected { // no mount was on a file that took its place
 		if is, err := w.replaced(); is && err == nil && w.loss == unprotects && !slices.Contains(made.Instructions, w.path) {
 			made.Instructions = append(made.Instructions, w.path)
 		}
 	}
 
-	if len(made.Instructions) > maxChanges { // to hide one among them, perhaps
+	if len(made.Instructions) > maxChanges { // a command may have made many to hide one among them
 		made.Instructions, made.Truncated = made.Instructions[:maxChanges], made.Instructions[maxChanges:]
 		made.Notes = append(made.Notes, fmt.Sprintf("more than %d instructions for tools were made or changed: the others are not listed", maxChanges))
 	}
-	unread := slices.DeleteFunc(slices.Clone(now.Unlistable), oneOf(out.baseline.Unlistable))
-	for _, dir := range unread[:min(len(unread), maxChanges)] {
+	unlistable := slices.DeleteFunc(slices.Clone(now.Unlistable), oneOf(out.baseline.Unlistable))
+	for _, dir := range unlistable[:min(len(unlistable), maxChanges)] {
 		made.unclear(dir, "it cannot be listed, so what a command put there is not known")
 	}
-	if n := len(unread) - maxChanges; n > 0 {
+	if n := len(unlistable) - maxChanges; n > 0 {
 		made.unclear(m.Workspace.Root(), fmt.Sprintf("%d more writable directories cannot be listed", n))
-		made.Truncated = append(made.Truncated, unread[maxChanges:]...)
+		made.Truncated = append(made.Truncated, unlistable[maxChanges:]...)
 	}
 	if n := len(out.baseline.OpenRepositories); n > workspace.MaxGitActions {
 		made.unclear(m.Workspace.Root(), fmt.Sprintf("of the %d repositories in writable directories, git was asked about only %d", n, workspace.MaxGitActions))
@@ -383,17 +383,17 @@ func (made *Changes) unclear(dir, why string) {
 // and are others now. changed has, by repository, what git acts on now and did not before. more are
 // the repositories for which there is no space left.
 func (m *Machine) repositoryReports(out *Resolution, look *lookup, now *baseline, list []string, changed map[string]workspace.Change) (reports []RepositoryReport, more []string) {
-	before := workspace.Acts{} // of all: a worktree's is in the main repository too
+	before := workspace.Acts{} // of all repositories: what git acts on in a worktree is in its main repository too
 	for _, r := range out.baseline.Repositories {
 		maps.Copy(before, r.Acts)
 	}
-	slices.SortStableFunc(list, func(a, b string) int { // first those in which git acts though nobody goes there
+	slices.SortStableFunc(list, func(a, b string) int { // first those that git status of another repository enters
 		return strings.Compare(now.Submodules[b].From, now.Submodules[a].From)
 	})
 	n, found := len(list), oneOf(list)
 	for dir := range changed {
 		if !found(dir) {
-			list = append(list, dir) // of a submodule that is not checked out
+			list = append(list, dir) // the git directory of a submodule that is not checked out
 		}
 	}
 	slices.Sort(list[n:])
@@ -424,7 +424,7 @@ func (m *Machine) repositoryReports(out *Resolution, look *lookup, now *baseline
 		case !report.Existing:
 			acting = look.acts(out, []string{p}).Since(nil, false)[p]
 		}
-		report.name(slices.Concat(acting.ActsOn, change.ActsOn), slices.Concat(acting.Unclear, change.Unclear))
+		report.fill(slices.Concat(acting.ActsOn, change.ActsOn), slices.Concat(acting.Unclear, change.Unclear))
 		reports = append(reports, report)
 	}
 	return reports, more
@@ -444,62 +444,10 @@ const clockDelay = 10 * time.Millisecond
 // maxChanges bounds the reported paths of one command, of each kind.
 const maxChanges = 32
 
-// inspectionTimeout bounds the time to look at repositories that a command made.
+// inspectionTimeout bounds the time to look at repositories that a command may have made.
 const inspectionTimeout = 10 * time.Second
 
-// name adds what git acts on, and the first reason why it may act on more, as few and as short as
-// people can read.
-func (r *RepositoryReport) name(actsOn, unclear []string) {
-	const most, long = 10, 1000
-	for _, what := range actsOn[:min(len(actsOn), most)] {
-		r.ActsOn = append(r.ActsOn, clip(what, long))
-	}
-	r.More = len(actsOn) - len(r.ActsOn)
-	if len(unclear) > 0 {
-		r.Unclear = hostpath.Line(clip(unclear[0], long))
-	}
-}
-
-// clip returns the beginning of s.
-func clip(s string, limit int) string {
-	if len(s) > limit {
-		return s[:limit] + "..."
-	}
-	return s
-}
-
-// Executes reports whether a git outside of a sandbox would or may execute something in the
-// repository. It executes nothing for objects that a new repository takes from elsewhere.
-func (r *RepositoryReport) Executes() bool {
-	return r.Unclear != "" || r.More > 0 || slices.ContainsFunc(r.ActsOn, func(what string) bool { return r.Existing || !strings.HasSuffix(what, "/"+workspace.Alternates) })
-}
-
-// String describes it in a sentence.
-func (r *RepositoryReport) String() string {
-	what, git := "git repository", "a git that is run there"
-	if r.Superproject != "" {
-		what, git = "submodule", fmt.Sprintf("the next git status in %q", r.Superproject)
-	}
-	s := fmt.Sprintf("the command made the %s %q", what, r.Path)
-	if r.Existing {
-		s = fmt.Sprintf("the command changed the %s %q", what, r.Path)
-	}
-	if r.Existing && len(r.ActsOn) == 0 {
-		s = fmt.Sprintf("there is %q", r.Path)
-	}
-	if len(r.ActsOn) > 0 {
-		s += fmt.Sprintf(": %s outside of a sandbox would act on %s", git, hostpath.QuoteList(r.ActsOn))
-	}
-	if r.More > 0 {
-		s += fmt.Sprintf(", and %d more", r.More)
-	}
-	if r.Unclear != "" {
-		s += fmt.Sprintf("; %s may act on more than is known: %s", git, r.Unclear)
-	}
-	return s
-}
-
-// committed reports whether a commit was made since.
+// committed reports whether the log of HEAD has new commits.
 func (out *Resolution) committed() bool {
 	const most = 64 << 20
 	log, err := workspace.ReadNoSymlinks(out.headLog, most)

@@ -174,7 +174,7 @@ func TestReportsAreShort(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	var hidden RepositoryReport
-	if hidden.name(append(slices.Repeat([]string{"state /m/objects/info/alternates"}, 10), "state /rebase-merge"), nil); !hidden.Executes() {
+	if hidden.fill(append(slices.Repeat([]string{"state /m/objects/info/alternates"}, 10), "state /rebase-merge"), nil); !hidden.Executes() {
 		t.Errorf("what is not named runs nothing: %+v", hidden)
 	}
 	writeFile(t, top+"/made\nx/.git/config", "[include]\npath = \"~nobody/"+strings.Repeat("\\n", 10_000)+"\"\n")

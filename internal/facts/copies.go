@@ -33,11 +33,8 @@ func (m *Machine) useCopies(out *Resolution) {
 		if !ok || e.Access != shared.ReadOnly {
 			continue
 		}
-		// If commands could write to the copy, one could tell another's git what to run.
+		// A copy that commands can write would let one of them choose what another's git runs.
 		if file := m.copyOf(content); file != "" && !out.WritableAt(file) {
-			if out.Copies == nil {
-				out.Copies = map[string]string{}
-			}
 			out.Copies[file], e.Source = e.Source, file
 		}
 	}

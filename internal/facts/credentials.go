@@ -59,33 +59,29 @@ func unset(name string, set *view.Credential) string {
 	return fmt.Sprintf("%s: %s: %s not set, so commands are not authenticated", view.OriginInject, name, strings.Join(slices.Sorted(maps.Keys(variables)), ", "))
 }
 
-// gitHub returns the variables of a token, and the server's address, or why there is none.
+// gitHub returns the variables of a token and the server's address, or why there is no token. With ask,
+// gh may be asked for it.
 func (m *Machine) gitHub(ctx context.Context, origin string, ask, planning bool) (vars []env.Secret, address string, err error) {
 	secret := func(name, value string) env.Secret { return env.Secret{Name: name, Value: value, Origin: origin} }
-	token := ""
 	for _, name := range tokenVariables {
-		value := m.token(name)
-		if value == "" {
-			continue
-		}
-		vars = append(vars, secret(name, value))
-		if token == "" {
-			token = value
+		if value := m.token(name); value != "" {
+			vars = append(vars, secret(name, value))
 		}
 	}
 	server, _ := m.Caller.LookupEnv("GITHUB_SERVER_URL")
 	if address, err = gitHubHost(server); err != nil {
 		return nil, "", err
 	}
-	if token == "" && ask {
+	if len(vars) == 0 && !ask {
+		return nil, "", errors.New("neither GH_TOKEN nor GITHUB_TOKEN is set, so commands are not authenticated")
+	} else if len(vars) == 0 {
+		token := ""
 		if !planning {
 			if token, err = m.ghToken.get(ctx, m, address); err != nil {
 				return nil, "", err
 			}
 		}
 		vars = append(vars, secret("GH_TOKEN", token))
-	} else if token == "" {
-		return nil, "", errors.New("neither GH_TOKEN nor GITHUB_TOKEN is set, so commands are not authenticated")
 	}
 	key := "credential.https://" + address + ".helper"
 	if server != "" {
@@ -141,7 +137,7 @@ func (g *ghToken) get(ctx context.Context, m *Machine, server string) (string, e
 	if g.token != "" && time.Now().Before(g.until) {
 		return g.token, nil
 	}
-	gh, _, err := m.Search().Find("gh")
+	gh, _, err := m.Programs().Find("gh")
 	if err != nil {
 		return "", fmt.Errorf("neither GH_TOKEN nor GITHUB_TOKEN is set, and there is no gh to ask: %w", err)
 	}
@@ -160,7 +156,7 @@ func (g *ghToken) get(ctx context.Context, m *Machine, server string) (string, e
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("gh auth token: %w", ctx.Err())
 	case err != nil:
-		return "", errors.New("gh auth token gave none for " + server + ": log in with gh auth login") // never show the output: it may be the token
+		return "", errors.New("gh auth token printed none for " + server + ": log in with gh auth login") // never show the output: it may be the token
 	case token == "" || strings.ContainsAny(token, " \t\r\n\x00"):
 		return "", errors.New("gh auth token printed something that is not a token")
 	}

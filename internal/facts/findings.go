@@ -3,13 +3,18 @@
 package facts
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/approvals"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// Findings are the changes that act outside, for the list that a person must see.
+// Findings are the changes that tools or git outside act on, for the list that a person must see.
 func (made *Changes) Findings() (list []approvals.Finding) {
 	now := time.Now().UTC()
 	for _, r := range made.Repositories {
@@ -30,5 +35,57 @@ func (made *Changes) Findings() (list []approvals.Finding) {
 	return list
 }
 
-// StillPresent reports whether a finding still exists. A later change does not end it.
+// StillPresent reports whether the path of a finding still exists, whatever has changed there.
 func StillPresent(t *approvals.Finding) bool { return Follow(t.Path).Kind != view.Absent }
+
+// fill adds what git acts on, and the first reason why it may act on more: no more and no longer than
+// people can read.
+func (r *RepositoryReport) fill(actsOn, unclear []string) {
+	const most, long = 10, 1000
+	for _, what := range actsOn[:min(len(actsOn), most)] {
+		r.ActsOn = append(r.ActsOn, clip(what, long))
+	}
+	r.More = len(actsOn) - len(r.ActsOn)
+	if len(unclear) > 0 {
+		r.Unclear = hostpath.Line(clip(unclear[0], long))
+	}
+}
+
+// clip returns the beginning of s.
+func clip(s string, limit int) string {
+	if len(s) > limit {
+		return s[:limit] + "..."
+	}
+	return s
+}
+
+// Executes reports whether a git outside of a sandbox would or may execute something in the
+// repository. A new repository that takes objects from elsewhere has it execute nothing.
+func (r *RepositoryReport) Executes() bool {
+	return r.Unclear != "" || r.More > 0 || slices.ContainsFunc(r.ActsOn, func(what string) bool { return r.Existing || !strings.HasSuffix(what, "/"+workspace.Alternates) })
+}
+
+// String describes the repository in a sentence.
+func (r *RepositoryReport) String() string {
+	what, git := "git repository", "a git that is run there"
+	if r.Superproject != "" {
+		what, git = "submodule", fmt.Sprintf("the next git status in %q", r.Superproject)
+	}
+	s := fmt.Sprintf("the command made the %s %q", what, r.Path)
+	if r.Existing {
+		s = fmt.Sprintf("the command changed the %s %q", what, r.Path)
+	}
+	if r.Existing && len(r.ActsOn) == 0 {
+		s = fmt.Sprintf("there is %q", r.Path)
+	}
+	if len(r.ActsOn) > 0 {
+		s += fmt.Sprintf(": %s outside of a sandbox would act on %s", git, hostpath.QuoteList(r.ActsOn))
+	}
+	if r.More > 0 {
+		s += fmt.Sprintf(", and %d more", r.More)
+	}
+	if r.Unclear != "" {
+		s += fmt.Sprintf("; %s may act on more than is known: %s", git, r.Unclear)
+	}
+	return s
+}

@@ -20,10 +20,10 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Hold makes stubs for missing paths, on which an engine can mount until the command's end. It
-// removes from the Spec paths that a command cannot create either, and refuses the rest. Otherwise
-// the first of two commands could prevent a stub, with a full disk or a directory's mode, and the
-// second could undo that and create the path.
+// Hold makes stubs for missing paths, on which an engine can mount until the command's end. If a stub is
+// not possible, it removes the path from the Spec if a command cannot create it either, and else refuses
+// the command. Otherwise the first of two commands could prevent a stub, with a full disk or a
+// directory's mode, and the second could undo that and create the path.
 func (m *Machine) Hold(ctx context.Context, out *Resolution) (*stubs.Hold, error) {
 	var wanted []stubs.Stub
 	for _, h := range out.Holds {
@@ -40,7 +40,7 @@ func (m *Machine) Hold(ctx context.Context, out *Resolution) (*stubs.Hold, error
 	for _, p := range slices.Sorted(maps.Keys(hold.Unheld)) {
 		if cause := hold.Unheld[p]; m.canCreate(p, cause) {
 			if errors.Is(cause, syscall.ENOTDIR) {
-				// Above it is a file, which a command may replace.
+				// A file is in the place of a directory, and a command may replace it.
 				out.Notes = append(out.Notes, fmt.Sprintf("a command can create %s, which should not exist for it: %v", hostpath.Quote(p), cause))
 				continue
 			}
@@ -93,19 +93,17 @@ func (m *Machine) canCreate(p string, cause error) bool {
 	case errors.Is(cause, syscall.ELOOP):
 		return true // a directory on the way has just become a symlink
 	}
-	for dir := filepath.Dir(p); ; dir = filepath.Dir(dir) {
+	for dir := range paths.Up(filepath.Dir(p)) {
 		info, err := os.Lstat(dir)
-		if err != nil && dir != "/" {
+		if err != nil {
 			continue
-		} else if err != nil {
-			return false
 		}
-		st, ok := info.Sys().(*syscall.Stat_t)
-		if !ok || st.Uid == m.uid() || m.uid() == 0 {
+		if info.Sys().(*syscall.Stat_t).Uid == m.uid() || m.uid() == 0 {
 			return true
 		}
-		// The caller's own attempt answers for another user's directory, unless commands have
+		// In another user's directory, a command could do what the caller could, unless commands have
 		// another user.
 		return m.Owner != nil && info.Mode().Perm()&0o022 != 0 || !errors.Is(cause, fs.ErrPermission)
 	}
+	return false
 }

@@ -50,7 +50,9 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 		programs = append(programs, "sbxhost-engine-"+name)
 	}
 	add(view.HostNames, o.EngineDir, program, programs...)
+	inPath := []string{"git", "gh", "less", "sbxhost", "sbx", "sbxhost-mcp"}
 	if exe, err := os.Executable(); err == nil {
+		inPath = append(inPath, filepath.Base(exe))
 		if resolved, err := filepath.EvalSymlinks(exe); err == nil {
 			exe = resolved
 		}
@@ -76,7 +78,8 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 		if !filepath.IsAbs(entry) {
 			entry = filepath.Join(dir, entry)
 		}
-		add(view.HostPathNames, entry, "a program that runs outside of sandboxes", programsInPath()...)
+		// A command could put a program there for the next time.
+		add(view.HostPathNames, entry, "a program that runs outside of sandboxes", inPath...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Sources)) {
 		add(view.HostEngine, o.Sources[name], fmt.Sprintf("engine %q", name))
@@ -90,14 +93,4 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 		list = append(list, hidden)
 	}
 	return append(list, o.Records...), nil
-}
-
-// programsInPath are the programs that sbxhost finds in PATH, and its own name: a command could put
-// another one there for the next time.
-func programsInPath() []string {
-	names := []string{"git", "gh", "less", "sbxhost", "sbx", "sbxhost-mcp"}
-	if exe, err := os.Executable(); err == nil && !slices.Contains(names, filepath.Base(exe)) {
-		names = append(names, filepath.Base(exe))
-	}
-	return names
 }

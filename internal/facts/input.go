@@ -9,10 +9,10 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
 	"github.com/sbxhost/sbxhost/internal/view"
 )
@@ -23,10 +23,10 @@ func (m *Machine) input(q *Request, look *lookup) *view.Input {
 		Definition: q.Definition, HideSensitive: m.HideSensitive, Unisolated: q.Unisolated,
 		User:      view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
 		Session:   view.Session{Dir: q.Session.Dir, Home: q.SessionHome}, // prepare adds the bases
-		Toolchain: m.toolchains, HostPaths: m.HostPaths, Outer: m.outer, GitWaits: m.gitWaits && q.Review == "", Roots: m.Workspace.Roots(), Control: m.controlSockets(),
+		Toolchain: m.toolchains, HostPaths: m.HostPaths, Outer: m.Outer, GitWaits: m.gitWaits && q.Review == "", Roots: m.Workspace.Roots(), Control: m.controlSockets(),
 	}
-	// If the workspace's own user cannot write to it, leave it: a command could change that, and no
-	// stub could hold what it would then create.
+	// Read-only if its user may not write to the workspace: a command could change the mode, and no stub
+	// could hold what it would then create.
 	if info, err := os.Lstat(m.Workspace.Root()); err == nil && info.Mode()&0o200 == 0 && info.Sys().(*syscall.Stat_t).Uid == in.User.UID {
 		in.ReadOnly = true
 	}
@@ -45,8 +45,7 @@ func (m *Machine) input(q *Request, look *lookup) *view.Input {
 	return in
 }
 
-// homes are those of the caller and of the commands' user, from HOME and from the account, and
-// root's.
+// homes are the home directories of the caller, of the commands' user, and of root.
 func (m *Machine) homes() []string {
 	homes := []string{"/root"}
 	for _, home := range [...]string{m.home(), m.Caller.Home, accountHome(m.Caller.UID)} {
@@ -66,13 +65,13 @@ func accountHome(uid int) string {
 	return account.HomeDir
 }
 
-// prepare makes what must exist to be hidden: the host's state, sessions, reviews. It makes no
-// directory in another user's.
+// prepare makes what must exist to be hidden: the host's state, and directories of sessions and reviews,
+// but none of another user's.
 func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) {
 	hidden := func(dir string, shown func(string) bool) view.Way {
 		way := look.Follow(dir)
-		if way.Err == nil && way.Kind == view.Absent && shown(way.End) && !strings.HasPrefix(way.End, sessiondir.SystemBase()) {
-			_ = hostpath.MakePrivate(way.End, 0o700) // an error means that nobody can make it
+		if way.Err == nil && way.Kind == view.Absent && shown(way.End) && !paths.Inside(sessiondir.SystemBase(), way.End) {
+			_ = hostpath.MakePrivate(way.End, 0o700) // if the host cannot make it, no command can
 			look.forget()
 			way = look.Follow(dir)
 		}

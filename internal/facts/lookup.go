@@ -49,7 +49,7 @@ func newLookup(ctx context.Context, m *Machine, writable []string) *lookup {
 		layouts: map[string]layout{}, workTrees: map[string]workspace.WorkTrees{}, links: map[string]view.Links{}, gitLinks: map[string]workspace.Acts{}, mounts: sync.OnceValues(mounts)}
 }
 
-// once is what is known of a path, or what find finds.
+// once returns what is known of a path, or else what find returns.
 func once[V any](known map[string]V, p string, find func() V) V {
 	v, ok := known[p]
 	if !ok {
@@ -98,7 +98,7 @@ func follow(from, p string) (way view.Way) {
 		way.Err = view.ErrUnsearchable
 	}
 	if info == nil && err == nil && len(way.DotDots) > 0 {
-		info, _ = os.Lstat(end) // "none/../file" leads there once a command makes none
+		info, _ = os.Lstat(end) // "none/../file" leads there when a command has made none
 	}
 	if info != nil {
 		st := info.Sys().(*syscall.Stat_t)
@@ -107,9 +107,9 @@ func follow(from, p string) (way view.Way) {
 	return way
 }
 
-// Unsearchable implements view.Facts. A caller with commands of the same user cannot search such a
-// directory either, and finds nothing in it; only root's commands have another user. Modes alone
-// count: where an access list says less, no mount is possible, and the engine fails.
+// Unsearchable implements view.Facts. It matters only to root's commands for another user: any other
+// caller cannot search such a directory either, and finds nothing in it. Only modes count: if an access
+// control list forbids more, no mount is possible, and the engine fails.
 func (f *lookup) Unsearchable(p string) (outermost string) {
 	if f.m.Owner == nil || f.m.Caller.UID != 0 {
 		return ""
@@ -153,12 +153,9 @@ func namesIn(dir string, n int) ([]string, error) {
 	return names, err
 }
 
-// maxLooked is how many entries of a directory and its subdirectories LinksIn reads.
-const maxLooked = 10_000
-
 func (f *lookup) LinksIn(dir string) view.Links {
 	return once(f.links, dir, func() (found view.Links) {
-		left := maxLooked
+		left := 10_000 // entries of the directory and its subdirectories
 		found.Symlinks, found.All = workspace.LinksIn(dir, &left, func(p string) bool {
 			_, err := os.Lstat(filepath.Join(p, ".git"))
 			return err != nil
@@ -256,8 +253,8 @@ func (f *lookup) submodules(own, within []string) map[string]submodule {
 	return found
 }
 
-// addSecondMounts returns paths of the host's own, and where they show in what commands write by another
-// mount; and the mounts there that show the same once more, where nothing is protected.
+// addSecondMounts returns own, and where another mount shows these paths in what commands write. It adds
+// the mounts there that show once more what commands write, because nothing is protected in them.
 func (f *lookup) addSecondMounts(own []view.HostPath) []view.HostPath {
 	table, _ := f.mounts() // none on a system without /proc
 	all := slices.Clip(own)

@@ -13,35 +13,10 @@ import (
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/scan"
-	"github.com/sbxhost/sbxhost/internal/sessiondir"
 	"github.com/sbxhost/sbxhost/internal/stubs"
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/workspace"
 )
-
-// ForFiles is the owner of files that are made for commands, nil for the caller.
-func (o *Owner) ForFiles() *sessiondir.User {
-	if o == nil {
-		return nil
-	}
-	return &sessiondir.User{UID: o.User.UID, GID: o.User.GID}
-}
-
-// HomeDir is the owner's home, or "".
-func (o *Owner) HomeDir() string {
-	if o == nil {
-		return ""
-	}
-	return o.Home
-}
-
-// gitUser is the user for git, nil for the caller.
-func (o *Owner) gitUser() *workspace.User {
-	if o == nil {
-		return nil
-	}
-	return &workspace.User{UID: o.User.UID, GID: o.User.GID, Groups: o.User.Groups, Home: o.Home}
-}
 
 // Config makes a Machine.
 type Config struct {
@@ -75,16 +50,14 @@ type Config struct {
 // Machine is what commands of one Host find on this machine.
 type Machine struct {
 	Config
-	outer             []string // other roots of the workspace, without a .git below
+	Outer             []string // the repositories around a root that nobody named
 	gitWaits          bool     // git has started this program
 	toolchains        []view.ToolDir
 	refusedToolchains []string // their refused variables
 	// addOns are directories of additional programs and data, with settings and sockets, in the
 	// operating system's view. The rest of that view belongs to the distributor, or is too much to
 	// search for each command.
-	addOns []string
-	// served are further such directories, only in the host's view.
-	hostAddOns         []string
+	addOns             []string
 	scanners           scanners
 	ghToken            ghToken
 	certificates       certificates
@@ -97,8 +70,8 @@ type renewedCredentials struct {
 	environ []string
 }
 
-// Renew replaces Config.Credentials by sets, and the caller's GH_TOKEN and GITHUB_TOKEN by those of
-// environ.
+// Renew replaces Config.Credentials by sets, and the caller's GH_TOKEN and GITHUB_TOKEN by those that
+// environ has.
 func (m *Machine) Renew(sets map[string]view.Credential, environ []string) {
 	m.renewedCredentials.Store(&renewedCredentials{sets, environ})
 }
@@ -122,13 +95,13 @@ func (m *Machine) token(name string) string {
 	return value
 }
 
-// New makes a Machine, and looks for what is the same for all commands.
+// New makes a Machine, and finds what is the same for all commands.
 func New(c Config) *Machine {
-	m := &Machine{Config: c, addOns: []string{"/opt"}, hostAddOns: []string{"/srv"}}
+	m := &Machine{Config: c, addOns: []string{"/opt"}}
 	path, _ := c.Caller.LookupEnv("GIT_EXEC_PATH") // git sets it for all that it starts
 	m.gitWaits = path != ""
 	if c.Discovered {
-		m.outer = OuterRoots(c.Workspace.Root(), c.Caller.Home)
+		m.Outer = OuterRoots(c.Workspace.Root(), c.Caller.Home)
 	}
 	if c.Toolchains {
 		m.toolchains, m.refusedToolchains = findToolchains(&c.Caller, c.Owner)
@@ -149,9 +122,6 @@ func OnlyCaller(c Caller) *Machine {
 	return &Machine{Config: Config{Caller: c, Workspace: &workspace.Workspace{}, Written: func(string) string { return "" }}}
 }
 
-// Outer are the repositories around a root that nobody named.
-func (m *Machine) Outer() []string { return m.outer }
-
 // home is the path of the command's home directory.
 func (m *Machine) home() string {
 	if m.Owner != nil {
@@ -168,8 +138,8 @@ func (m *Machine) uid() uint32 {
 	return uint32(m.Caller.UID)
 }
 
-// Search finds programs that run outside of sandboxes.
-func (m *Machine) Search() *hostpath.Programs {
+// Programs finds programs to run outside of sandboxes.
+func (m *Machine) Programs() *hostpath.Programs {
 	path, _ := m.Caller.LookupEnv("PATH")
 	return &hostpath.Programs{Path: path, Written: m.Written}
 }

@@ -19,12 +19,12 @@ import (
 type mount struct {
 	dev  uint64 // of the file system, which may differ from that of its files
 	root string // the part that it shows
-	at   string
+	at   string // the mount point
 	id   string
-	on   string // the mount that it lies on; empty if that is unknown
+	on   string // the id of the mount that it lies on; empty if that is unknown
 }
 
-// mounts are those of this process.
+// mounts returns the mounts of this process.
 func mounts() (list []mount, err error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	return parseMounts(string(text)), err
@@ -52,8 +52,8 @@ func parseMounts(text string) (list []mount) {
 	return list
 }
 
-// mountOf returns the mount of a path without symlinks, as the kernel finds it on the way there. The order
-// of the table says nothing: an initial system moves older mounts onto the root.
+// mountOf returns the mount of a path without symlinks, as the kernel finds it on the way there. The
+// order of the table says nothing: at boot, older mounts are moved onto the root.
 func mountOf(list []mount, p string) (of mount) {
 	for {
 		var next mount
@@ -69,10 +69,11 @@ func mountOf(list []mount, p string) (of mount) {
 	}
 }
 
-// in is the path in the file system of a path on the mount.
+// in returns a path of the mount as a path in its file system.
 func (m mount) in(p string) string { return filepath.Join(m.root, strings.TrimPrefix(p, m.at)) }
 
-// mountsIn are what shows in a directory without symlinks: a part of its own mount, and those beneath.
+// mountsIn returns the mounts that show in a directory without symlinks: a part of the directory's own
+// mount, and those beneath.
 func mountsIn(table []mount, dir string) []mount {
 	on := mountOf(table, dir)
 	covered := func(m mount) bool { return mountOf(table, m.at) != m }
@@ -80,8 +81,8 @@ func mountsIn(table []mount, dir string) []mount {
 	return append([]mount{{dev: on.dev, root: on.in(dir), at: dir}}, beneath...)
 }
 
-// otherPaths returns where a path without symlinks shows too, of what mountsIn has found, by another mount of
-// the same file system.
+// otherPaths returns where mounts in shown, found by mountsIn, show a path without symlinks at another
+// path.
 func otherPaths(table, shown []mount, p string) (list []string) {
 	on := mountOf(table, p)
 	for _, m := range shown {

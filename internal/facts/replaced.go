@@ -21,7 +21,7 @@ import (
 // renames another file over it, as editors do to save a file, and git to change its configuration.
 // Nothing can restore the mount in a running sandbox.
 type WatchedPath struct {
-	path, loss, why string // parts of a sentence: there may be thousands, and mostly none is needed
+	path, loss, why string // parts of a sentence, which is seldom needed: there may be thousands of paths
 	was             fs.FileInfo
 }
 
@@ -68,7 +68,7 @@ func Replaced(list []WatchedPath) (notes []string) {
 	return notes
 }
 
-// replaced reports whether it is not there any more.
+// replaced reports whether the file is not there any more.
 func (w *WatchedPath) replaced() (bool, error) {
 	is, err := os.Lstat(w.path)
 	return err != nil || !os.SameFile(is, w.was), err

@@ -19,7 +19,7 @@ import (
 
 // Resolve looks at the machine for a definition. Package view decides what its commands see.
 func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolution, error) {
-	out := &Resolution{Spec: shared.Spec{
+	out := &Resolution{Copies: map[string]string{}, Spec: shared.Spec{
 		Sandbox: q.Name,
 		Session: q.Session,
 		Options: q.Config,
@@ -80,7 +80,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolution, onDemand 
 		if err := out.Restrict(found); err != nil {
 			return err
 		}
-		out.gitUnprotected = in.Git == view.GitFull || out.Spec.BestEffort // then nothing may protect it
+		out.gitUnprotected = in.Git == view.GitFull || out.Spec.BestEffort // an engine may enforce no protection
 		out.headLog = m.headLog(out, in, look)
 		out.baseline = m.look(out, look, found.Trees)
 		out.baseline.GitActions = look.acts(out, out.baseline.OpenRepositories)
@@ -104,8 +104,8 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolution, onDemand 
 	return m.trustCopied(out)
 }
 
-// AsHost returns the Spec for an engine that shows every path at its place on the host, with notes:
-// second spellings work there only by the host's own links.
+// AsHost returns the Spec for an engine that shows every path at its path on the host. Second spellings
+// work there only by the host's own links, as the notes say.
 func (r *Resolution) AsHost() (shared.Spec, []string) {
 	spec := r.Spec
 	var notes []string
@@ -115,25 +115,20 @@ func (r *Resolution) AsHost() (shared.Spec, []string) {
 		e.Source = cmp.Or(r.Copies[e.Source], e.Source)
 	}
 	spec.Table = slices.DeleteFunc(spec.Table, func(e shared.Entry) bool {
-		if e.Why == view.OriginParent {
-			return true // the host shows it there
-		}
-		if e.Path != e.Source && (e.Why == view.OriginHome || e.Why == view.OriginTemp) {
-			return true // such an engine has its own home, and TMPDIR is the host's path
+		// The host shows a parent there; and such an engine has its own home, and TMPDIR is the host's path.
+		if e.Why == view.OriginParent || e.Path != e.Source && (e.Why == view.OriginHome || e.Why == view.OriginTemp) {
+			return true
 		}
 		if !slices.Contains(r.Spellings, e.Path) {
 			return false
 		}
-		if !paths.InsideAny(systemLinks[:], e.Path) {
+		if !paths.InsideAny([]string{"/tmp", "/var", "/etc", "/home"}, e.Path) { // macOS has links there, also inside
 			notes = append(notes, fmt.Sprintf("%s: inside, the symlink %q does not lead to %q", e.Why, e.Path, e.Source))
 		}
 		return true
 	})
 	return spec, notes
 }
-
-// systemLinks are the links at the top of macOS, which work inside as well.
-var systemLinks = [...]string{"/tmp", "/var", "/etc", "/home"}
 
 // Request is the context in which a definition is resolved.
 type Request struct {
@@ -145,10 +140,10 @@ type Request struct {
 	SessionHome string
 	// Unisolated says that commands run without isolation: then nothing is searched or hidden.
 	Unisolated bool
-	// Planning says to execute no program; see Machine.Credentials.
+	// Planning forbids to execute a program; see Machine.Credentials.
 	Planning bool
-	// OnDemand says that Session can have a directory: if the definition wants one, the error is
-	// [ErrWantsSession], before the search.
+	// OnDemand says that Session has no directory yet, but can have one. If the definition wants one,
+	// Resolve returns [ErrWantsSession] before it searches.
 	OnDemand bool
 }
 
@@ -161,27 +156,28 @@ type Resolution struct {
 	Spec shared.Spec
 	// Copies maps a copy that is a source to its original.
 	Copies map[string]string
-	// Configurations are files of git that commands write to only in a review.
+	// Configurations are files of git that commands can write, but only in a review.
 	Configurations []string
 	// Submodules are the gitlinks in the indexes of the user's repositories, and WorkTrees the
 	// checkouts of these repositories, by git directory; both for a review.
 	Submodules []string
 	WorkTrees  map[string]string
-	// Inject has the credentials to add to requests. Spec lacks them: people see it.
+	// Inject has the credentials to add to requests. They are not in Spec, which people see.
 	Inject shared.Injection
-	// instead are variables for commands with placeholders; withheld must be in none.
+	// injectVars are the variables of these credentials, with placeholders. No variable of the command may
+	// contain one of withheldSecrets.
 	injectVars      []env.Secret
 	withheldSecrets []shared.Secret
 	// gitConfig is a file that git inside reads as the system's configuration, or "".
 	gitConfig string
-	// baseline is the state before the command, and searchAgain searches again.
+	// baseline is the state before the command; searchAgain searches for the state after it.
 	baseline       baseline
 	searchAgain    func() (*scan.Result, error)
 	writable       []string // where commands can write, to judge what git says
 	gitUnprotected bool     // a command may change what git acts on in all repositories
 	headLog        string   // see [Machine.headLog]
-	// lastLook is the latest state, for processes of a session that outlive their command and make
-	// changes until the next one.
+	// lastLook is the state at the command's end, if processes of a session go on: the next command reports
+	// what these change.
 	lastLook            *baseline
 	WatchedPaths        []WatchedPath // at the start of the command
 	mark                *mark
@@ -189,6 +185,6 @@ type Resolution struct {
 	earlierRepositories []string // the user's repositories at the last look
 }
 
-// HasLastLook reports whether there is a look from the end of the command to continue from. out may
-// be nil.
+// HasLastLook reports whether the next command can report what processes of this one change. out may be
+// nil.
 func (out *Resolution) HasLastLook() bool { return out != nil && out.lastLook != nil }

@@ -13,8 +13,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// search searches all that a definition shows, if there may be paths to hide in it. Otherwise it
-// searches only where the host reports what commands make.
+// search searches all that a definition shows, if it may contain paths to hide. Otherwise it searches
+// only where the host reports what commands make.
 func (m *Machine) search(out *Resolution, look *lookup) (found *view.SearchResult, err error) {
 	found = &view.SearchResult{Protected: &scan.Result{}}
 	if found.Deny, found.Protect, err = out.Rules(); err != nil {
@@ -24,7 +24,7 @@ func (m *Machine) search(out *Resolution, look *lookup) (found *view.SearchResul
 	q := scan.Query{Sockets: true, Name: view.Sensitive}
 	dirs, host := m.addOns, out.Spec.Filesystem == shared.FilesystemHost
 	if host {
-		dirs = slices.Concat(m.addOns, m.hostAddOns)
+		dirs = slices.Concat(m.addOns, []string{"/srv"})
 	}
 	var addOns []string
 	for _, dir := range dirs {
@@ -71,8 +71,8 @@ func (m *Machine) search(out *Resolution, look *lookup) (found *view.SearchResul
 		more = slices.Concat(more, inElsewhere.Found)
 	}
 	found.Trees = found.Trees.With(more)
-	// A separate search: it does not look beneath a match, and beneath protected paths there may be
-	// paths to hide.
+	// A separate search, because a search does not look beneath a match: beneath protected paths there may
+	// be paths to hide.
 	if found.HardLinks, err = out.HardLinkRules(found.Trees); err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func socketsIn(trees, sockets []string) (found []scan.Found) {
 	return found
 }
 
-// searchError adds the purpose to the error of a search.
+// searchError makes the error of a search one about deny_paths, or about a shortage.
 func searchError(err error) error {
 	if hint := shortageHint(err); hint != "" {
 		return &shared.Error{Kind: shared.ErrUnavailable, Message: "the search for paths to hide and protect failed: " + err.Error(), Hint: hint}

@@ -22,11 +22,11 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A mark says that nobody has reported what a command made. A killed host cannot, and then what its
-// command made exists before the next command. So each command has a mark: a file in the directory
-// unreported of the user's state, named by its workspace, with the directories in which the command can
-// write. Its host locks it while it lives. If nobody has locked the mark, the next command in that
-// workspace reports that nobody knows what was made in these directories.
+// A mark records that nobody has reported yet what a command made. A killed host never does, and for the
+// next command these files existed before. So each command has a mark: a file in the directory unreported
+// of the user's state, named by the workspace, with the directories in which the command can write. Its
+// host locks the file while it lives. If nobody has locked it, the next command in that workspace reports
+// that nobody knows what was made in these directories.
 type mark struct {
 	name string
 	fd   int // locked
@@ -74,11 +74,11 @@ func (m *Machine) newMark(tops []string) (*mark, error) {
 }
 
 // end removes the mark if everything was reported.
-func (k *mark) end(told bool) {
+func (k *mark) end(reported bool) {
 	if k == nil {
 		return
 	}
-	if told {
+	if reported {
 		os.Remove(k.name)
 	}
 	hostpath.Unlock(k.fd)
@@ -100,35 +100,29 @@ func (m *Machine) Begin(out *Resolution) {
 	}
 	var err error
 	if out.mark, err = m.newMark(tops); err != nil {
-		out.addNote("if its host is killed, nothing reports what this command makes: " + err.Error())
+		out.Notes = append(out.Notes, "if its host is killed, nothing reports what this command makes: "+err.Error())
 	}
 }
 
-// addNote adds a note. Commands may share the others.
-func (out *Resolution) addNote(note string) {
-	out.Notes = append(out.Notes[:len(out.Notes):len(out.Notes)], note)
-}
-
-// End is called when the command can make no more changes, except by processes that go on in its
-// session. ran says whether it ran; told, whether its changes, and those of earlier commands, were
-// reported.
-func (out *Resolution) End(ran, told bool) {
-	if told {
+// End is for when the command can make no more changes, except by processes that go on in its session.
+// ran says whether it ran; reported, whether its changes, and those of earlier commands, were reported.
+func (out *Resolution) End(ran, reported bool) {
+	if reported {
 		for _, k := range out.unreported {
 			os.Remove(k.name)
 		}
 		out.unreported = nil
 	}
-	if !ran || !told || out.lastLook == nil {
-		out.mark.end(!ran || told)
+	if !ran || !reported || out.lastLook == nil {
+		out.mark.end(!ran || reported)
 		out.mark = nil
 	}
 }
 
 // EndAfter is End for processes that the command left running. out may be nil.
-func (out *Resolution) EndAfter(told bool) {
+func (out *Resolution) EndAfter(reported bool) {
 	if out != nil {
-		out.mark.end(told)
+		out.mark.end(reported)
 		out.mark = nil
 	}
 }
@@ -142,8 +136,8 @@ func (m *Machine) readMarks(out *Resolution) {
 			err = errors.Join(err, out.readMark(filepath.Join(dir, e.Name()), m.Workspace.Root()))
 		}
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // its command has just ended
-		out.addNote(fmt.Sprintf("nothing reports what an earlier command made: the record of it cannot be read (%v); look for it yourself, and remove the record", err))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a mark is gone if its command has just ended
+		out.Notes = append(out.Notes, fmt.Sprintf("nothing reports what an earlier command made: the record of it cannot be read (%v); look for it yourself, and remove the record", err))
 	}
 }
 
@@ -164,10 +158,10 @@ func (out *Resolution) readMark(name, root string) error {
 		return err
 	}
 	tops := strings.Split(string(text), "\x00")
-	if !filepath.IsAbs(tops[0]) { // somebody has cut it
+	if !filepath.IsAbs(tops[0]) { // somebody has emptied the file
 		tops = []string{root}
 	}
 	out.unreported = append(out.unreported, &mark{name: name, tops: tops})
-	out.addNote(fmt.Sprintf("an earlier command, which began at %s, ended without a report: nobody knows what it made in %s; look there before you run git or an editor", time.Unix(st.Mtim.Unix()).Format(time.DateTime), hostpath.QuoteList(tops)))
+	out.Notes = append(out.Notes, fmt.Sprintf("an earlier command, which began at %s, ended without a report: nobody knows what it made in %s; look there before you run git or an editor", time.Unix(st.Mtim.Unix()).Format(time.DateTime), hostpath.QuoteList(tops)))
 	return nil
 }

@@ -18,8 +18,8 @@ import (
 
 const credentials = "it can contain credentials"
 
-// WhyNotProposed says why no hint may propose a path after a failure: it can contain credentials, or
-// gives a way out of the sandbox. It is "" for every other path.
+// WhyNotProposed says why no hint may propose a path: the path can contain credentials, or gives a way
+// out of the sandbox. It is "" for every other path.
 func (m *Machine) WhyNotProposed(p string) string {
 	for _, home := range m.homes() {
 		for _, place := range view.SecretDirs {
@@ -28,7 +28,7 @@ func (m *Machine) WhyNotProposed(p string) string {
 			}
 		}
 	}
-	// In /home and /Users are others' homes.
+	// /home and /Users contain homes of others.
 	if base := filepath.Base(p); p == "/home" || p == "/Users" || view.Sensitive(base) || slices.Contains(credentialFiles[:], base) {
 		return credentials
 	}
@@ -47,9 +47,9 @@ var credentialFiles = [...]string{
 	"shadow", "gshadow", "sudoers", "krb5.keytab",
 }
 
-// Program finds a program as the caller's shell would, or "".
-func (c *Caller) Program(name string) string {
-	path, _ := c.LookupEnv("PATH")
+// Program finds a program as the caller's shell would, by a name or an absolute path; else "".
+func (w *Witness) Program(name string) string {
+	path, _ := w.Caller.LookupEnv("PATH")
 	dirs := filepath.SplitList(path)
 	if strings.Contains(name, "/") {
 		dirs = []string{"/"}
@@ -63,9 +63,8 @@ func (c *Caller) Program(name string) string {
 	return ""
 }
 
-// listens reports whether a process listens on a TCP port of this machine's loopback, if the system
-// says.
-func listens(port uint16) bool {
+// Listens reports whether /proc lists a process that listens on a TCP port of this machine.
+func (w *Witness) Listens(port uint16) bool {
 	local := ":" + strings.ToUpper(strconv.FormatUint(1<<16|uint64(port), 16)[1:])
 	for _, table := range [...]string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		f, err := os.Open(table)
@@ -91,9 +90,7 @@ type Witness struct {
 	Notes          []string // of DroppedFromPath
 }
 
-func (w *Witness) Follow(p string) view.Way   { return Follow(p) }
-func (w *Witness) Program(name string) string { return w.Caller.Program(name) }
-func (w *Witness) Listens(port uint16) bool   { return listens(port) }
+func (w *Witness) Follow(p string) view.Way { return Follow(p) }
 
 // Interpreter returns the program that the first line of a script names; "" for none.
 func (w *Witness) Interpreter(p string) string {
@@ -119,8 +116,8 @@ func (w *Witness) Unwritable(p string) string {
 	return ""
 }
 
-// keepsFromWriting reports whether a mode forbids writing to the user of commands. It ignores groups and access
-// control lists.
+// keepsFromWriting reports whether a file's mode forbids the commands' user to write. It ignores groups
+// and access control lists.
 func (w *Witness) keepsFromWriting(info os.FileInfo) bool {
 	if info.Sys().(*syscall.Stat_t).Uid == w.uid() {
 		return info.Mode()&0o200 == 0

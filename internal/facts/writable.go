@@ -42,7 +42,11 @@ func (w *Writable) Around(p string) string {
 		return ""
 	}
 	table, _ := mounts() // none on a system without /proc
-	for _, dir := range w.dirs() {
+	dirs := slices.Concat(w.Outer, w.Binds, w.Sessions, w.Reviews)
+	for _, r := range w.Roots {
+		dirs = append(dirs, r.Path)
+	}
+	for _, dir := range dirs {
 		if at := otherPaths(table, mountsIn(table, dir), p); at != nil {
 			return "a mount of what commands write (" + hostpath.Quote(at[0]) + ")"
 		}
@@ -50,17 +54,9 @@ func (w *Writable) Around(p string) string {
 	return ""
 }
 
-// systemPrograms are directories whose other mounts nobody looks for: a command that can write to such a
-// mount can write all of the system. To read the table of mounts would cost every command some of its time.
+// systemPrograms are directories of which Around looks for no other mounts: a command that can write to
+// such a mount can write all of the system, and to read the table of mounts costs time.
 var systemPrograms = []string{"/usr/bin", "/usr/sbin", "/bin", "/sbin"}
-
-// dirs are all writable directories.
-func (w *Writable) dirs() (list []string) {
-	for _, r := range w.Roots {
-		list = append(list, r.Path)
-	}
-	return slices.Concat(list, w.Outer, w.Binds, w.Sessions, w.Reviews)
-}
 
 // inRoot reports whether a path lies in a root, in any of its spellings.
 func inRoot(p string) func(workspace.RootDir) bool {
@@ -72,8 +68,8 @@ func OnlyWritable(ws *workspace.Workspace) []workspace.RootDir {
 	return slices.DeleteFunc(ws.Roots(), func(r workspace.RootDir) bool { return !r.Writable })
 }
 
-// WritableRoots returns the roots that commands could write to with a workspace at root, or around
-// dir, and the extra ones in writable.
+// WritableRoots returns the roots that commands could write to: with a workspace at root, or discovered
+// from dir if root is empty, and the extra ones in writable.
 func (c *Caller) WritableRoots(root, dir string, writable []string) []workspace.RootDir {
 	if root == "" {
 		root, _ = workspace.Discover(dir, c.Home)
