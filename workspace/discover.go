@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -74,15 +75,16 @@ func (w *Workspace) Around(dir string) (tops []string) {
 }
 
 // gitTop returns the nearest directory at or above the resolved dir with a .git of owner, the
-// caller or root, or "". It ends at /: a resolved path has no loops.
+// caller or root, or "". The owner of a symlink counts too: anybody can lead one to a directory of root.
 func gitTop(dir string, owner uint32) string {
+	trusted := func(fi fs.FileInfo, err error) bool {
+		return err == nil && slices.Contains([]uint32{0, owner, uint32(os.Geteuid())}, fi.Sys().(*syscall.Stat_t).Uid)
+	}
 	for {
-		fi, err := os.Stat(join(dir, ".git"))
-		if err == nil && (fi.IsDir() || fi.Mode().IsRegular()) {
-			uid := fi.Sys().(*syscall.Stat_t).Uid
-			if uid == 0 || uid == owner || int(uid) == os.Geteuid() {
-				return dir
-			}
+		dotGit := join(dir, ".git")
+		fi, err := os.Stat(dotGit)
+		if trusted(fi, err) && trusted(os.Lstat(dotGit)) && (fi.IsDir() || fi.Mode().IsRegular()) {
+			return dir
 		}
 		if dir == "/" {
 			return ""

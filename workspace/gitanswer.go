@@ -37,11 +37,12 @@ type answer struct {
 	askedAt     time.Time
 }
 
-// look records the current state of path. Only of a configuration does the text count, and text is
-// read: a command makes thousands of links to one large file in no time.
+// look returns the state of path, which it records once. It reads the text of configurations only: a
+// command makes thousands of links to one large file in no time.
 func (a *answer) look(path string, limit int64) stamp {
-	s := stampWithin(path, limit)
-	if known, ok := a.stamps[path]; !ok || !known.read() {
+	s, known := a.stamps[path]
+	if !known || limit > 0 && !s.read() {
+		s = stampWithin(path, limit)
 		a.stamps[path] = s
 		a.latest = max(a.latest, s.link.Ctim.Nano(), s.end.Ctim.Nano())
 	}
@@ -196,11 +197,12 @@ type question struct {
 	top    string
 	layout GitLayout
 
-	read  int      // bytes of included files
-	fixed []string // directories that no command can replace, for tidy
-	bases []string // possible bases of relative paths; the top is the first
-	hooks []string // directories of hooks
-	words int      // words with a slash in commands
+	followed []string // included files
+	read     int      // bytes of included files
+	fixed    []string // directories that no command can replace, for tidy
+	bases    []string // possible bases of relative paths; the top is the first
+	hooks    []string // directories of hooks
+	words    int      // words with a slash in commands
 }
 
 // gather asks git. It follows includes itself, also those whose condition is not true now, because
@@ -223,7 +225,12 @@ func (q *question) gather() {
 	if head := stampWithin(join(q.layout.GitDir, "HEAD"), 0); q.layout.GitDir != "" && !head.absent() && !head.symlink() && !head.regular() {
 		q.fail(fmt.Errorf("git: the HEAD of %.300q is not a file: %w", q.layout.GitDir, ErrGitLayout))
 	}
-	q.settings = q.list("--no-includes")
+	if q.controls.Failed != nil {
+		return
+	}
+	var err error
+	q.settings, err = q.git.list(q.ctx, q.layout, "--no-includes")
+	q.fail(err)
 	for _, s := range q.settings {
 		if s.file != "" {
 			q.configFile(s.file)
@@ -243,16 +250,6 @@ func (q *question) gather() {
 	}
 }
 
-// list lists settings, unless a file of them was refused.
-func (q *question) list(includes string) (settings []setting) {
-	if q.controls.Failed == nil {
-		var err error
-		settings, err = q.git.list(q.ctx, q.layout, includes)
-		q.fail(err)
-	}
-	return settings
-}
-
 // path is gitRunner.path; "" after an error.
 func (q *question) path(v string) string {
 	p, err := q.git.path(v)
@@ -262,10 +259,10 @@ func (q *question) path(v string) string {
 
 // followIncludes adds the settings of included files, level by level.
 func (q *question) followIncludes() {
-	level, followed := q.settings, 0
+	level := q.settings
 	for depth := 0; ; depth++ {
 		next := q.included(level)
-		if followed += len(next); followed > maxIncludes || depth >= maxIncludeDepth && len(next) > 0 {
+		if q.followed = append(q.followed, next...); len(q.followed) > maxIncludes || depth >= maxIncludeDepth && len(next) > 0 {
 			q.fail(fmt.Errorf("git: more than %d files are included, or more than %d deep: %w", maxIncludes, maxIncludeDepth, ErrGitLayout))
 		}
 		if len(next) == 0 || q.controls.Failed != nil {
@@ -279,7 +276,7 @@ func (q *question) followIncludes() {
 	}
 }
 
-// included returns the files that settings include, if they exist and are new.
+// included returns the files that settings include, if they exist and were not followed.
 func (q *question) included(settings []setting) (files []string) {
 	for _, s := range settings {
 		if !s.includes() || s.value == "" || q.controls.Failed != nil {
@@ -292,7 +289,7 @@ func (q *question) included(settings []setting) (files []string) {
 		if !filepath.IsAbs(p) {
 			continue
 		}
-		if p = tidy(p, q.layout.GitDir, q.layout.CommonDir); q.configFile(p) {
+		if p = tidy(p, q.layout.GitDir, q.layout.CommonDir); q.configFile(p) && !slices.Contains(slices.Concat(q.followed, files), p) {
 			files = append(files, p)
 		}
 	}
@@ -302,9 +299,7 @@ func (q *question) included(settings []setting) (files []string) {
 // configFile records a configuration file, and reports whether it exists. It refuses one that would
 // block git, or take long to read.
 func (a *answer) configFile(p string) (there bool) {
-	if !a.add(p, controlConfig, true) {
-		return false
-	}
+	a.add(p, controlConfig, true)
 	switch s := a.look(p, maxGitConfig); {
 	case s.absent() || s.target().err == syscall.EACCES || isDevNull(p):
 		return false

@@ -76,6 +76,8 @@ func TestObeyed(t *testing.T) {
 			inConfig: []string{"proj/.git/../dir/../inc"}, hooks: []string{"proj/five"}},
 		{name: "the worktree's own config", config: []string{"extensions.worktreeConfig", "true"}, files: map[string]string{"proj/.git/config.worktree": "[core]\nhooksPath = own\n"},
 			hooks: []string{"proj/own"}},
+		{name: "an include of a file that git itself would not read", config: []string{"include.path", "config.worktree"}, files: map[string]string{"proj/.git/config.worktree": "[core]\nhooksPath = own\n"},
+			hooks: []string{"proj/own"}},
 		{name: "the home's", files: map[string]string{"home/.gitconfig": "[include]\npath = more\n", "home/more": "[core]\nhooksPath = six\n"},
 			inConfig: []string{"home/more"}, hooks: []string{"proj/six"}},
 		{name: "XDG's", env: map[string]string{"XDG_CONFIG_HOME": "BASE/xdg"}, files: map[string]string{"xdg/git/config": "[core]\nhooksPath = seven\n"},

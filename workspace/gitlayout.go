@@ -71,7 +71,7 @@ func gitDirs(projectRoot string, writable []string) (l GitLayout, err error) {
 	case !fi.Mode().IsRegular():
 		return l, fmt.Errorf("%q is neither a directory nor a file; replace it by one: %w", dotGit, ErrGitLayout)
 	}
-	gitDir, err := targetOf(dotGit)
+	gitDir, err := targetOf(dotGit, top)
 	if err != nil {
 		return l, err
 	}
@@ -81,8 +81,8 @@ func gitDirs(projectRoot string, writable []string) (l GitLayout, err error) {
 	return l, nil
 }
 
-// targetOf returns the directory to which a .git file points.
-func targetOf(dotGit string) (gitDir string, err error) {
+// targetOf returns the directory to which the .git file of top points.
+func targetOf(dotGit, top string) (gitDir string, err error) {
 	data, err := readSmall(dotGit, maxGitPointer)
 	if err != nil {
 		return "", err
@@ -91,7 +91,7 @@ func targetOf(dotGit string) (gitDir string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("%q: %w", dotGit, err)
 	}
-	if gitDir, err = resolveFrom(filepath.Dir(dotGit), target); err != nil {
+	if gitDir, err = resolveFrom(top, target); err != nil {
 		return "", fmt.Errorf("%q: %w: %w", dotGit, ErrGitLayout, quotedPath(err))
 	}
 	return gitDir, nil
@@ -129,7 +129,7 @@ func PointedLayouts(top string) (list []GitLayout) {
 	}
 	at, err := filepath.EvalSymlinks(join(top, ".git"))
 	if fi, statErr := os.Lstat(at); err == nil && statErr == nil && !fi.IsDir() {
-		at, err = targetOf(at)
+		at, err = targetOf(at, top) // git resolves a relative path from there, whatever link leads to the file
 	}
 	if err == nil {
 		add(at)

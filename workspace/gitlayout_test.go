@@ -544,3 +544,17 @@ func TestParseCoreWorktree(t *testing.T) {
 		}
 	}
 }
+
+// Git resolves the path in a .git file from the work tree, also if .git is a symlink to that file.
+func TestPointedThroughALink(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	tree(t, base, map[string]string{"top/r/HEAD": head, "top/r/objects": "dir", "top/r/refs": "dir", "top/d/r": "dir", "top/d/f": "gitdir: r\n", "top/.git": "-> d/f"})
+	if got := git(t, base+"/top", "rev-parse", "--git-dir"); got != base+"/top/r\n" {
+		t.Errorf("git uses %q", got)
+	}
+	if list := PointedLayouts(base + "/top"); len(list) != 1 || list[0].GitDir != base+"/top/r" {
+		t.Errorf("got %+v", list)
+	}
+}

@@ -272,6 +272,14 @@ func TestDiscoverPassesOverForeignGit(t *testing.T) {
 	if got, err := Discover(base+"/shared/mine", ""); got != base+"/shared/mine" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
+	// Whatever it leads to as a symlink.
+	tree(t, base, map[string]string{"led/mine": "dir", "led/.git": "-> /etc"})
+	if err := os.Lchown(base+"/led/.git", 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Discover(base+"/led/mine", ""); got != base+"/led/mine" || err != nil {
+		t.Errorf("a symlink: got %q, %v", got, err)
+	}
 	// Unless it is the owner of the directory, whose project it then is.
 	if err := os.Chown(base+"/shared/mine", 12345, 12345); err != nil {
 		t.Fatal(err)
