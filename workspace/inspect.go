@@ -332,34 +332,40 @@ func (l GitLayout) writableGitDirs() ([]string, error) {
 	return append(dirs, slices.DeleteFunc(worktrees, func(dir string) bool { return slices.Contains(l.Protected, dir) })...), err
 }
 
-// maxLinked bounds the entries of a git directory that Links looks at: of its refs, of its logs, and
+// maxLinked bounds the entries of a git directory that AddLinks looks at: of its refs, of its logs, and
 // of the rest.
 const maxLinked = 10_000
 
-// Links lists symlinks in a git directory, refs that lead to what is none, and listed worktrees that are
-// something else, as reasons. Git writes its messages, logs and index through a link to a file. Through
-// a link to a directory it writes and deletes files: git gc empties what a link in worktrees leads to,
-// and packs the refs in what a link in refs leads to.
-func (l GitLayout) Links() Acts {
-	if l.CommonDir == "" {
-		return nil
-	}
-	found := Acts{}
-	found.Unclear(l.odd...)
+// AddLinks adds, as reasons, symlinks in the repository's git directories and those of its submodules,
+// refs that lead to what is no ref, and listed worktrees that are something else. Git writes its messages,
+// logs and index through a link to a file. Through a link to a directory it writes and deletes files: git
+// gc empties the target of a link in worktrees, and packs the refs in the target of a link in refs. known
+// has the reasons by directory: worktrees share the common one, but have other submodules.
+func (a Acts) AddLinks(l GitLayout, known map[string]Acts) {
+	a.Unclear(l.odd...)
 	for _, dir := range append([]string{l.CommonDir}, l.modules()...) {
-		for _, part := range [...]string{"", "refs", "logs"} { // many refs use up no other part's entries
-			left, top := maxLinked, filepath.Join(dir, part)
-			links, all := LinksIn(top, &left, func(p string) bool { return part != "" || entersGit(dir, p) }, func(p string, _ fs.DirEntry) {
-				if (part == "refs" || gitindex.MayBeRef(strings.TrimPrefix(p, dir+"/"))) && gitindex.Astray(beginning(p)) {
-					found.Unclear(fmt.Sprintf("git: %.300q is a ref to what is none, and git writes to that file: %q", p, beginning(p)))
-				}
-			})
-			for _, p := range links {
-				found.Unclear(fmt.Sprintf("git: %.300q is a symlink, and git writes to what it leads to", p))
+		if known[dir] == nil && dir != "" {
+			known[dir] = linksOf(dir)
+		}
+		maps.Copy(a, known[dir])
+	}
+}
+
+// linksOf returns the reasons of AddLinks for one git directory.
+func linksOf(dir string) Acts {
+	found := Acts{}
+	for _, part := range [...]string{"", "refs", "logs"} { // many refs use up no other part's entries
+		left, top := maxLinked, filepath.Join(dir, part)
+		links, all := LinksIn(top, &left, func(p string) bool { return part != "" || entersGit(dir, p) }, func(p string, _ fs.DirEntry) {
+			if (part == "refs" || gitindex.MayBeRef(strings.TrimPrefix(p, dir+"/"))) && gitindex.Astray(beginning(p)) {
+				found.Unclear(fmt.Sprintf("git: %.300q is a ref to what is none, and git writes to that file: %q", p, beginning(p)))
 			}
-			if !all {
-				found[actsUnclear+fmt.Sprintf("git: there are more than %d entries in %.300q", maxLinked, top)] = unknown()
-			}
+		})
+		for _, p := range links {
+			found.Unclear(fmt.Sprintf("git: %.300q is a symlink, and git writes to what it leads to", p))
+		}
+		if !all {
+			found[actsUnclear+fmt.Sprintf("git: there are more than %d entries in %.300q", maxLinked, top)] = unknown()
 		}
 	}
 	return found
@@ -369,7 +375,8 @@ func (l GitLayout) Links() Acts {
 func unknown() string { return fmt.Sprint(time.Now().UnixNano()) }
 
 // beginning returns the first bytes of a regular file, enough for gitindex.Astray. There can be
-// thousands of refs, so it makes no os.File.
+// thousands of refs, so it makes no os.File. It reads each one again: no time shows a write through a
+// mapping (see stampWithin).
 func beginning(p string) []byte {
 	fd, err := hostpath.Openat(unix.AT_FDCWD, p, reading|unix.O_NOFOLLOW, 0)
 	defer unix.Close(fd) // without a file it is -1, which closes nothing
@@ -382,7 +389,7 @@ func beginning(p string) []byte {
 	return text[:max(n, 0)]
 }
 
-// entersGit reports whether Links enters a subdirectory of a git directory. It does not enter hooks,
+// entersGit reports whether linksOf enters a subdirectory of a git directory. It does not enter hooks,
 // which are protected, and the directories of single objects, in which git only makes and removes
 // files.
 func entersGit(gitDir, p string) bool {

@@ -54,7 +54,7 @@ func (f *lookup) stateOf(out *Resolution, top string) repositoryState {
 			continue
 		}
 		r.Acts.AddPending(l, f.left)
-		maps.Copy(r.Acts, once(f.gitLinks, l.CommonDir, l.Links))
+		r.Acts.AddLinks(l, f.gitLinks)
 	}
 	return r
 }

@@ -561,3 +561,35 @@ func TestGitIgnoresWhatIsHidden(t *testing.T) {
 		}
 	}
 }
+
+// Worktrees share a common directory, but each has submodules of its own, whose refs are looked at
+// wherever the look begins.
+func TestLinksOfAllSubmodules(t *testing.T) {
+	t.Parallel()
+	base := newRepositories(t)
+	top, near := base+"/super", base+"/super/a"
+	runGit(t, top, "worktree", "add", "-q", near, "-b", "a")
+	runGit(t, near, "submodule", "--quiet", "update", "--init")
+	m := tree{base: base, project: top}.machine(t)
+	out, err := m.resolve(t.Context(), "fast", view.Definition{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"modules/lib", "worktrees/a/modules/lib"} {
+		p := top + "/.git/" + dir + "/refs/heads/x"
+		if err := os.WriteFile(p, []byte("ref: commondir\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		l := newLookup(t.Context(), m, out.writable)
+		for _, order := range [][]string{{top, near}, {near, top}} {
+			reasons := workspace.Acts{}
+			for _, repository := range order {
+				maps.Copy(reasons, l.at(out, repository).Acts)
+			}
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(reasons)), func(why string) bool { return strings.Contains(why, p) }) {
+				t.Errorf("%s, from %s: %q", dir, order[0], slices.Collect(maps.Keys(reasons)))
+			}
+			l = newLookup(t.Context(), m, out.writable)
+		}
+	}
+}

@@ -35,7 +35,7 @@ type lookup struct {
 	layouts   map[string]layout
 	workTrees map[string]workspace.WorkTrees
 	links     map[string]view.Links
-	gitLinks  map[string]workspace.Acts // by common directory: worktrees share one
+	gitLinks  map[string]workspace.Acts // see AddLinks
 	mounts    func() ([]mount, error)
 }
 
