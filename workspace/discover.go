@@ -44,9 +44,10 @@ func Discover(dir, home string) (string, error) {
 	return start, nil
 }
 
-// SpellingOf returns the part of dir, a directory in a root, that spells the root through symlinks,
-// and its target: "/l/p" for the dir "/l/p/sub", where l is a symlink. If a symlink leads into the
-// root, spelled is all of dir, and of is its target. Without symlinks both are the root.
+// SpellingOf returns the caller's path of root, as dir spells it through symlinks, and the target of
+// that path. Dir lies in root. For the dir "/l/p/sub" in the root "/r/p", where l is a symlink to r, they
+// are "/l/p" and "/r/p". If a symlink leads to a directory below the root, they are dir and its target.
+// Without symlinks both are the root.
 func SpellingOf(dir, root string) (spelled, of string) {
 	if paths.Inside(root, dir) {
 		return root, root
@@ -81,7 +82,7 @@ func gitTop(dir string, owner uint32) string {
 		return err == nil && slices.Contains([]uint32{0, owner, uint32(os.Geteuid())}, fi.Sys().(*syscall.Stat_t).Uid)
 	}
 	for {
-		dotGit := join(dir, ".git")
+		dotGit := paths.Join(dir, ".git")
 		fi, err := os.Stat(dotGit)
 		if trusted(fi, err) && trusted(os.Lstat(dotGit)) && (fi.IsDir() || fi.Mode().IsRegular()) {
 			return dir

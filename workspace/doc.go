@@ -7,11 +7,10 @@
 // compares components, so /a/b-evil is not inside /a/b. Its result is true only at the moment of the
 // call: to open files in a root that commands write to, use [os.Root].
 //
-// [GitDirs] finds the git directories of a worktree or submodule, and [Workspace.GitControls] what a
-// git on the host obeys there.
-// [Workspace.GitActions] finds what git would act on in a repository that a command has made or
-// changed. None runs a program that the workspace controls: git is only asked
-// for its configuration.
+// [GitDirs] finds the git directories of a repository, worktree or submodule, and
+// [Workspace.GitControls] what a git on the host obeys there. [Workspace.GitActions] finds what git
+// would act on in a repository that a command has made or changed. They run no program that commands
+// can write: they only ask git for its configuration.
 //
 // Commands cannot write what git obeys. If such a path does not exist, the host holds a stub there,
 // so that commands cannot create it. GitLayout.Present is the exception: those paths are protected

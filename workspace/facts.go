@@ -17,9 +17,9 @@ type RootDir struct {
 }
 
 // GitLayout has the parts of a repository and how a command may use them. Paths are absolute and
-// resolved, and lie in the root, the git directory or the common directory. Of nested paths the
-// inner one counts. If several lists name a path, the last one counts: Readable, Writable,
-// Protected, Present.
+// resolved, and lie in the root, the git directory or the common directory. The inner one of nested
+// paths counts. If several lists name a path, the last of Readable, Writable, Protected and Present
+// counts.
 type GitLayout struct {
 	// Kind is how the root relates to its git directory: "plain", "worktree", "submodule",
 	// "separate" or "bare"; "" if no repository is at this root.
@@ -49,7 +49,8 @@ type GitLayout struct {
 	// update rewrites core.worktree if it is set, even to the same value. Without it, git finds the
 	// work tree by the .git file there.
 	FixedContents map[string][]byte
-	// Split says that an index is split: other files, which may be any worktree's, have entries of it.
+	// Split says that an index is split: some of its entries are in other files, which the indexes of
+	// worktrees can share.
 	Split bool
 	// Lost are paths of worktrees that the repository lists, but that do not exist.
 	Lost []string
@@ -63,7 +64,8 @@ type GitControls struct {
 	Files []GitControl
 	// Shared says that git gives its new files to a group, or to all: core.sharedRepository.
 	Shared bool
-	// Settings are those in force here of the user as, or of the caller if as is nil.
+	// Settings are those in force here for the user as of [Workspace.GitControls]; for the caller if as
+	// is nil.
 	Settings Settings
 	// Failed says why Files is not complete: git is missing, fails or does not answer, or there is
 	// too much. It quotes and shortens paths, and shows nothing else of the configuration.
@@ -73,14 +75,14 @@ type GitControls struct {
 	Unlisted bool
 }
 
-// WorkTrees are the other directories whose git directories belong to a repository, with or without a
-// .git. Paths may occur twice.
+// WorkTrees are the other directories that have a git directory in a repository. They may have lost
+// their .git. Paths may occur twice.
 type WorkTrees struct {
 	Worktrees []string // those of git worktree, and the main one
 	// Submodules are the gitlinks in the index, the submodules of .gitmodules, and cloned ones, which
 	// another branch may have.
 	Submodules []string
-	All        bool // the index is understood, and there are no others
+	All        bool // sbxhost understands the index, so there are no others
 }
 
 // SelfCommonDir is a commondir file that changes nothing: the directory is its own common

@@ -41,7 +41,7 @@ type answer struct {
 // command makes thousands of links to one large file in no time.
 func (a *answer) look(path string, limit int64) stamp {
 	s, known := a.stamps[path]
-	if !known || limit > 0 && !s.read() {
+	if !known || limit > 0 && !s.hasText() {
 		s = stampWithin(path, limit)
 		a.stamps[path] = s
 		a.latest = max(a.latest, s.link.Ctim.Nano(), s.end.Ctim.Nano())
@@ -53,7 +53,7 @@ func (a *answer) look(path string, limit int64) stamp {
 func (a *answer) current() bool {
 	for p, s := range a.stamps {
 		limit := int64(0)
-		if s.read() {
+		if s.hasText() {
 			limit = maxGitConfig
 		}
 		if stampWithin(p, limit) != s {
@@ -111,7 +111,7 @@ func stampWithin(path string, limit int64) (s stamp) {
 	return s
 }
 
-// target is the state of what the path leads to.
+// target returns the state of the file to which the path leads.
 func (s stamp) target() fileState {
 	if s.symlink() {
 		return s.end
@@ -120,7 +120,7 @@ func (s stamp) target() fileState {
 }
 
 func (s stamp) symlink() bool   { return s.link.Mode&unix.S_IFMT == unix.S_IFLNK }
-func (s stamp) read() bool      { return s.text != [sha256.Size]byte{} }
+func (s stamp) hasText() bool   { return s.text != [sha256.Size]byte{} }
 func (s stamp) directory() bool { return s.target().Mode&unix.S_IFMT == unix.S_IFDIR }
 func (s stamp) regular() bool   { return s.target().Mode&unix.S_IFMT == unix.S_IFREG }
 
@@ -136,7 +136,7 @@ type gitAnswers struct {
 	known map[string]*answer
 }
 
-// maxAnswers bounds gitAnswers, which is then emptied.
+// maxAnswers bounds gitAnswers: beyond it, ask forgets all.
 const maxAnswers = 1 << 10
 
 func (c *gitAnswers) now() time.Time {
@@ -189,7 +189,7 @@ func (a *answer) fail(err error) {
 	}
 }
 
-// A question is what it takes to find an answer.
+// A question has the parameters and the state of a search for an answer.
 type question struct {
 	*answer
 	ctx    context.Context
@@ -222,7 +222,7 @@ func (q *question) gather() {
 		q.configFile(p)
 	}
 	// Git reads it before it judges the directory; a symlink it only resolves.
-	if head := stampWithin(join(q.layout.GitDir, "HEAD"), 0); q.layout.GitDir != "" && !head.absent() && !head.symlink() && !head.regular() {
+	if head := stampWithin(paths.Join(q.layout.GitDir, "HEAD"), 0); q.layout.GitDir != "" && !head.absent() && !head.symlink() && !head.regular() {
 		q.fail(fmt.Errorf("git: the HEAD of %.300q is not a file: %w", q.layout.GitDir, ErrGitLayout))
 	}
 	if q.controls.Failed != nil {
@@ -236,25 +236,18 @@ func (q *question) gather() {
 			q.configFile(s.file)
 		}
 	}
-	holding := q.settings // in force now
+	inForce := q.settings
 	q.followIncludes()
 	if q.controls.Failed != nil {
 		return
 	}
 	if q.hasIncludes {
-		holding, _ = q.git.list(q.ctx, q.layout, "--includes") // git fails at an unreadable file
+		inForce, _ = q.git.list(q.ctx, q.layout, "--includes") // git fails at an unreadable file
 	}
-	q.controls.Settings = settingsOf(q.git, holding)
+	q.controls.Settings = settingsOf(q.git, inForce)
 	if q.layout.GitDir != "" {
 		q.obey()
 	}
-}
-
-// path is gitRunner.path; "" after an error.
-func (q *question) path(v string) string {
-	p, err := q.git.path(v)
-	q.fail(err)
-	return p
 }
 
 // followIncludes adds the settings of included files, level by level.
@@ -282,23 +275,22 @@ func (q *question) included(settings []setting) (files []string) {
 		if !s.includes() || s.value == "" || q.controls.Failed != nil {
 			continue
 		}
-		p := q.path(s.value)
-		if p != "" && !filepath.IsAbs(p) && s.file != "" { // without a file, git refuses it
-			p = s.file[:strings.LastIndexByte(s.file, '/')+1] + p
+		var dir []string // without a file, git refuses a relative path
+		if end := strings.LastIndexByte(s.file, '/'); end >= 0 {
+			dir = []string{s.file[:end]}
 		}
-		if !filepath.IsAbs(p) {
-			continue
-		}
-		if p = tidy(p, q.layout.GitDir, q.layout.CommonDir); q.configFile(p) && !slices.Contains(slices.Concat(q.followed, files), p) {
-			files = append(files, p)
+		for _, p := range q.pathsFrom(s.value, dir...) {
+			if q.configFile(p) && !slices.Contains(slices.Concat(q.followed, files), p) {
+				files = append(files, p)
+			}
 		}
 	}
 	return files
 }
 
-// configFile records a configuration file, and reports whether it exists. It refuses one that would
+// configFile records a configuration file, and reports whether it exists. It refuses a file that would
 // block git, or take long to read.
-func (a *answer) configFile(p string) (there bool) {
+func (a *answer) configFile(p string) (exists bool) {
 	a.add(p, controlConfig, true)
 	switch s := a.look(p, maxGitConfig); {
 	case s.absent() || s.target().err == syscall.EACCES || isDevNull(p):
@@ -314,7 +306,7 @@ func (a *answer) configFile(p string) (there bool) {
 }
 
 // ofKernel reports whether the kernel makes up the text of a file. Root's git would wait for /proc/kmsg,
-// and take what another program would read.
+// and take messages from the programs that read it.
 func ofKernel(p string) bool {
 	at, err := filepath.EvalSymlinks(p)
 	return err == nil && (paths.Inside("/proc", at) || paths.Inside("/sys", at))
@@ -322,8 +314,8 @@ func ofKernel(p string) bool {
 
 func isDevNull(p string) bool { return sameFile(p, os.DevNull) }
 
-// tidy cleans an absolute path if that changes nothing, now and later: ".." after a symlink is not
-// lexical, and a command can replace any directory by one, except those above fixed.
+// tidy cleans an absolute path if the result leads to the same file, now and later: ".." after a symlink
+// is not lexical, and a command can replace any directory by a symlink, except those above fixed.
 func tidy(p string, fixed ...string) string {
 	for i, name := 0, ""; i < len(p); i += len(name) + 1 {
 		name, _, _ = strings.Cut(p[i:], "/")

@@ -40,8 +40,8 @@ func ReadNoSymlinks(path string, limit int64) ([]byte, error) {
 	return readRegular(fd, err, path, limit)
 }
 
-// readDir returns the entries of a directory, sorted; none if it is missing or not a directory. If there
-// are more than limit, it returns some of them, and an error. A fifo does not block it. With the flag
+// readDir returns the sorted entries of a directory; none if it is missing or not a directory. If there
+// are more than limit, it returns limit of them, and an error. A fifo does not block it. With the flag
 // O_NOFOLLOW, a symlink is not a directory.
 func readDir(dir string, flag, limit int) ([]fs.DirEntry, error) {
 	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|flag, 0)
@@ -79,7 +79,7 @@ func readRegular(fd int, openErr error, path string, limit int64) ([]byte, error
 	return data[:n], err
 }
 
-// A regularFile is open. Its size is that of its opening.
+// A regularFile is an open file. Its Size is the size at the time of the opening.
 type regularFile struct {
 	*io.SectionReader
 	io.Closer
@@ -98,7 +98,7 @@ func regular(fd int, openErr error, path string, limit int64) (*regularFile, err
 		err = fmt.Errorf("%q is not a regular file: %w", path, ErrGitLayout)
 	case fi.Size() > limit:
 		err = fmt.Errorf("%q is larger than %d bytes: %w", path, limit, ErrGitLayout)
-	default: // nothing is read of an empty one, also of /proc, as root's kmsg: a read waits there, and takes what another program would read
+	default: // its readers read nothing of an empty file. Files of /proc are empty: a read of kmsg would wait, and take messages from other readers
 		return &regularFile{io.NewSectionReader(f, 0, fi.Size()), f}, nil
 	}
 	f.Close()
@@ -122,7 +122,7 @@ func parseGitFile(data []byte) (string, error) {
 	return parseGitPath(".git", rest)
 }
 
-// parseGitPath reads a file with one path, as git does: line ends after it do not belong to it.
+// parseGitPath returns the path in a file with one path. Like git, it drops line ends after the path.
 func parseGitPath(file string, data []byte) (string, error) {
 	p := string(bytes.TrimRight(data, "\r\n"))
 	switch {
@@ -141,9 +141,9 @@ func parseCoreWorktree(data []byte) (value string) {
 	return value
 }
 
-// configValues returns the values of a key in some sections of a git config. It follows no
-// includes, because git writes these keys into the file itself, and knows what git writes; at worst a
-// submodule is refused.
+// configValues returns the values of a key in some sections of a git config. It follows no includes,
+// because git writes these keys into the file itself. It understands the form in which git writes them;
+// at worst, sbxhost refuses a submodule.
 func configValues(data []byte, key string, of func(section string) bool) (values []string) {
 	in := false
 	for line := range strings.Lines(string(data)) {

@@ -11,10 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/gitindex"
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// judgeHead is git's validate_headref, without a HEAD that is a symlink.
-func judgeHead(path string) bool {
+// validHead is git's validate_headref, but refuses a symlink.
+func validHead(path string) bool {
 	fi, err := os.Lstat(path)
 	if err != nil || fi.Mode()&0o400 == 0 {
 		return false
@@ -23,50 +24,51 @@ func judgeHead(path string) bool {
 	return err == nil && gitindex.ValidHead(data)
 }
 
-func judgePart(path string) bool {
+func searchable(path string) bool {
 	fi, err := os.Stat(path)
 	return err == nil && fi.IsDir() && fi.Mode()&0o100 != 0 && unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS) == nil
 }
 
 // hasCommonDir reports whether a git directory has another common directory.
 func hasCommonDir(gitDir string) bool {
-	return !isGone(join(gitDir, "commondir")) && !namesItself(gitDir)
+	data, err := readSmall(paths.Join(gitDir, "commondir"), maxGitPointer)
+	return string(data) != SelfCommonDir && !errors.Is(err, fs.ErrNotExist)
 }
 
 // MayBeBare reports whether somebody's git may use a directory itself as a git directory, if it does
-// not accept its .git: whatever HEAD, objects and refs are, a command can change that.
+// not accept the .git in it. Objects and refs of any type count: a command can change the type.
 func MayBeBare(dir string) bool {
-	fi, err := os.Lstat(join(dir, "HEAD"))
+	fi, err := os.Lstat(paths.Join(dir, "HEAD"))
 	if err == nil && fi.IsDir() || errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
-	return hasCommonDir(dir) || !isGone(join(dir, "objects")) && !isGone(join(dir, "refs"))
+	return hasCommonDir(dir) || !isGone(paths.Join(dir, "objects")) && !isGone(paths.Join(dir, "refs"))
 }
 
 // BesideGitDir returns a warning if a directory with a .git is also a git directory itself: a
 // command that makes git ignore the .git leads it to the directory.
 func BesideGitDir(top string) string {
-	if passedOver(join(top, ".git")) || !MayBeBare(top) {
+	if emptyOrMissing(paths.Join(top, ".git")) || !MayBeBare(top) {
 		return ""
 	}
 	return fmt.Sprintf("git: the directory %q has a .git, and is a bare repository itself: git uses that when it ignores .git", top)
 }
 
-// passedOver reports whether .git is missing, or an empty directory, as a stub is.
-func passedOver(dotGit string) bool {
+// emptyOrMissing reports whether .git is missing, or an empty directory, as a stub is.
+func emptyOrMissing(dotGit string) bool {
 	fi, err := os.Lstat(dotGit)
 	if err != nil || !fi.IsDir() {
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	entries, err := readDir(dotGit, unix.O_NOFOLLOW, 1) // there can be millions
+	entries, err := readDir(dotGit, unix.O_NOFOLLOW, 1) // not all: there can be millions
 	return err == nil && len(entries) == 0
 }
 
-// isGitDir returns an error for a git directory that not everybody's git accepts: it has a valid HEAD,
-// and objects and refs in the common directory, which its owner too can read and search. A common
-// directory must not have a common directory.
+// isGitDir returns an error unless everybody's git accepts a git directory: it must have a valid HEAD,
+// and in the common directory objects and refs, which the owner too can search. A common directory must
+// not have another common directory.
 func isGitDir(gitDir, common string) error {
-	if !judgePart(gitDir) || !judgeHead(join(gitDir, "HEAD")) || !judgePart(join(common, "objects")) || !judgePart(join(common, "refs")) {
+	if !searchable(gitDir) || !validHead(paths.Join(gitDir, "HEAD")) || !searchable(paths.Join(common, "objects")) || !searchable(paths.Join(common, "refs")) {
 		return fmt.Errorf("%q is not a git directory for everybody: it needs a readable HEAD with a ref or a hash, and searchable directories objects and refs: %w", gitDir, ErrGitLayout)
 	}
 	if gitDir == common && hasCommonDir(common) {

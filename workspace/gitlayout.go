@@ -53,7 +53,7 @@ func gitDirs(projectRoot string, writable []string) (l GitLayout, err error) {
 	if err != nil {
 		return l, err
 	}
-	dotGit := join(top, ".git")
+	dotGit := paths.Join(top, ".git")
 	fi, err := os.Lstat(dotGit)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -62,7 +62,7 @@ func gitDirs(projectRoot string, writable []string) (l GitLayout, err error) {
 		return l, err
 	case fi.IsDir():
 		switch err := isGitDir(dotGit, dotGit); {
-		case err != nil && passedOver(dotGit):
+		case err != nil && emptyOrMissing(dotGit):
 			return bareLayout(top, writable)
 		case err != nil:
 			return l, err
@@ -111,9 +111,9 @@ func bareLayout(top string, writable []string) (GitLayout, error) {
 	return layout(gitBare, top, top, top, writable)
 }
 
-// PointedLayouts returns, if GitDirs rejects them, the repositories that git on the host may use in a
-// work tree: .git, or what it leads to as a symlink or file, and top itself. A command may have
-// written all that names them.
+// PointedLayouts returns the repositories that git on the host may use in a work tree if GitDirs rejects
+// it: .git, or the directory to which it leads as a symlink or file, and top itself. A command may have
+// written all files that name them.
 func PointedLayouts(top string) (list []GitLayout) {
 	add := func(dir string) {
 		l := GitLayout{Kind: gitBare, GitDir: dir, CommonDir: dir}
@@ -127,7 +127,7 @@ func PointedLayouts(top string) (list []GitLayout) {
 	if MayBeBare(top) {
 		add(top)
 	}
-	at, err := filepath.EvalSymlinks(join(top, ".git"))
+	at, err := filepath.EvalSymlinks(paths.Join(top, ".git"))
 	if fi, statErr := os.Lstat(at); err == nil && statErr == nil && !fi.IsDir() {
 		at, err = targetOf(at, top) // git resolves a relative path from there, whatever link leads to the file
 	}
@@ -165,7 +165,7 @@ func worktreeCommon(top, gitDir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	switch dir, err := readGitDirFile(gitDir); {
+	switch dir, err := recordedTop(gitDir); {
 	case err != nil:
 		return "", err
 	case dir != top:
@@ -182,7 +182,7 @@ func OfWorktree(gitDir string) bool {
 
 // readGitPath reads the path in a file of a git directory.
 func readGitPath(gitDir, name string) (string, error) {
-	data, err := readSmall(join(gitDir, name), maxGitPointer)
+	data, err := readSmall(paths.Join(gitDir, name), maxGitPointer)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
 	}
@@ -208,9 +208,9 @@ func commonAround(gitDir string) (string, error) {
 	return common, isGitDir(common, common)
 }
 
-// readGitDirFile returns the resolved directory whose .git points to a worktree's git directory, as
-// that directory says. It need not exist.
-func readGitDirFile(gitDir string) (string, error) {
+// recordedTop returns the resolved directory of a worktree, as the worktree's git directory records it.
+// It need not exist.
+func recordedTop(gitDir string) (string, error) {
 	back, err := readGitPath(gitDir, "gitdir")
 	if err != nil {
 		return "", err
@@ -229,22 +229,15 @@ func readGitDirFile(gitDir string) (string, error) {
 	return dir, nil
 }
 
-// worktreeTop returns the directory of the worktree of a git directory, or "" if it is missing.
-func worktreeTop(gitDir string) string {
-	dir, err := readGitDirFile(gitDir)
+// worktreeTop returns the directory that a worktree's git directory records, or "", and whether it has a
+// .git file.
+func worktreeTop(gitDir string) (recorded string, exists bool) {
+	recorded, err := recordedTop(gitDir)
 	if err != nil {
-		return ""
+		return "", false
 	}
-	if fi, err := os.Lstat(join(dir, ".git")); err != nil || !fi.Mode().IsRegular() {
-		return ""
-	}
-	return dir
-}
-
-// namesItself reports whether a git directory has SelfCommonDir.
-func namesItself(gitDir string) bool {
-	data, err := readSmall(join(gitDir, "commondir"), maxGitPointer)
-	return err == nil && string(data) == SelfCommonDir
+	fi, err := os.Lstat(paths.Join(recorded, ".git"))
+	return recorded, err == nil && fi.Mode().IsRegular()
 }
 
 // inModules reports whether p lies in the modules directory of a git directory.
@@ -254,7 +247,7 @@ func inModules(p string) bool {
 			continue
 		}
 		super := filepath.Dir(dir)
-		if judgeHead(join(super, "HEAD")) {
+		if validHead(paths.Join(super, "HEAD")) {
 			return true
 		}
 	}
@@ -281,36 +274,36 @@ func layout(kind string, top, gitDir, common string, writable []string) (GitLayo
 		// siblings under a read-only tree.
 		for _, name := range []string{"HEAD", "config", "packed-refs", "shallow", "info", "hooks",
 			"objects", "refs", "logs", "reftable", "lfs", "rr-cache", "worktrees"} {
-			p := join(common, name)
+			p := paths.Join(common, name)
 			if fi, err := os.Lstat(p); err == nil && (fi.IsDir() || fi.Mode().IsRegular()) && !paths.Inside(p, top) {
 				l.Readable = append(l.Readable, p)
 			}
 		}
 		l.addWritable(gitDir)
 		for _, name := range []string{"objects", "refs", "logs", "reftable", "lfs", "rr-cache"} {
-			l.addWritable(join(common, name))
+			l.addWritable(paths.Join(common, name))
 		}
 	default:
 		l.Readable = append(l.Readable, common)
 		l.addWritable(common)
 	}
 	if kind != gitPlain && kind != gitBare {
-		l.Protected = append(l.Protected, join(top, ".git"))
+		l.Protected = append(l.Protected, paths.Join(top, ".git"))
 	}
 	if kind != gitBare {
-		l.present(top, ".gitmodules")
+		l.addPresent(top, ".gitmodules")
 	}
 	l.protect(gitDir)
-	l.submodules(gitDir, commandDirs)
+	l.addSubmodules(gitDir, commandDirs)
 	if gitDir != common {
-		l.Protected = append(l.Protected, join(gitDir, "gitdir"))
+		l.Protected = append(l.Protected, paths.Join(gitDir, "gitdir"))
 		l.protect(common)
 		if main := mainTop(common); !paths.InsideAny(commandDirs, main) {
-			l.configured(main, common)
-			l.present(common, worktreeState[:]...)
+			l.addConfigured(main, common)
+			l.addPresent(common, worktreeState[:]...)
 		}
 	}
-	if err := l.worktrees(common, commandDirs); err != nil {
+	if err := l.addWorktrees(common, commandDirs); err != nil {
 		return GitLayout{}, err
 	}
 	dirs, _ := l.writableGitDirs()
@@ -327,13 +320,13 @@ var worktreeState = [...]string{
 	"info/sparse-checkout",
 }
 
-// sharedIndexes are the files that the index of a worktree uses with core.splitIndex; the directory
-// itself, if it has too many entries to know.
+// sharedIndexes returns the files that the index of a worktree uses with core.splitIndex. If the
+// directory has too many entries to list, it returns the directory itself.
 func sharedIndexes(gitDir string) (shared []string) {
 	entries, err := readDir(gitDir, 0, maxGitEntries)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "sharedindex.") {
-			shared = append(shared, join(gitDir, e.Name()))
+			shared = append(shared, paths.Join(gitDir, e.Name()))
 		}
 	}
 	if err != nil {
@@ -342,7 +335,7 @@ func sharedIndexes(gitDir string) (shared []string) {
 	return shared
 }
 
-// mainTop is the main worktree of a common directory; the common directory itself in a bare
+// mainTop returns the main worktree of a common directory; the common directory itself in a bare
 // repository.
 func mainTop(common string) string {
 	if top := workTreeOf(common); top != "" {
@@ -357,7 +350,7 @@ func mainTop(common string) string {
 // workTreeOf returns the work tree that the configuration of a git directory names, or "". It may not
 // exist.
 func workTreeOf(gitDir string) string {
-	config, err := readSmall(join(gitDir, "config"), maxGitConfig)
+	config, err := readSmall(paths.Join(gitDir, "config"), maxGitConfig)
 	worktree := parseCoreWorktree(config)
 	if err != nil || worktree == "" {
 		return ""
@@ -372,44 +365,44 @@ func workTreeOf(gitDir string) string {
 	return filepath.Join(gitDir, worktree)
 }
 
-// present adds the names that exist.
-func (l *GitLayout) present(dir string, names ...string) {
+// addPresent adds the names that exist.
+func (l *GitLayout) addPresent(dir string, names ...string) {
 	for _, name := range names {
-		if _, err := os.Lstat(join(dir, name)); err == nil {
-			l.Present = append(l.Present, join(dir, name))
+		if _, err := os.Lstat(paths.Join(dir, name)); err == nil {
+			l.Present = append(l.Present, paths.Join(dir, name))
 		}
 	}
 }
 
 // protect adds the parts of a git directory that make git run programs, or look for its parts
-// elsewhere. Commands cannot make directories in its modules; submodules opens existing ones.
+// elsewhere. Commands cannot make directories in its modules; addSubmodules opens existing ones.
 func (l *GitLayout) protect(gitDir string) {
 	for _, name := range []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "modules", "remotes", "branches"} {
-		l.Protected = append(l.Protected, join(gitDir, name))
+		l.Protected = append(l.Protected, paths.Join(gitDir, name))
 	}
 	if filepath.Base(gitDir) != ".git" { // git run inside it finds it as the top
-		l.Protected = append(l.Protected, join(gitDir, ".git"))
+		l.Protected = append(l.Protected, paths.Join(gitDir, ".git"))
 	}
 }
 
-// configurations are the files of the repository's own configuration.
+// configurations returns the files of the repository's own configuration.
 func (l *GitLayout) configurations() []string {
 	if l.GitDir == "" {
 		return nil
 	}
-	return []string{join(l.CommonDir, "config"), join(l.CommonDir, "config.worktree"), join(l.GitDir, "config.worktree")}
+	return []string{paths.Join(l.CommonDir, "config"), paths.Join(l.CommonDir, "config.worktree"), paths.Join(l.GitDir, "config.worktree")}
 }
 
-// submodules adds the repositories of cloned submodules in a git directory, recursively. Those
+// addSubmodules adds the repositories of cloned submodules in a git directory, recursively. Those
 // beyond maxModules are as protected as the directory around them.
-func (l *GitLayout) submodules(gitDir string, commandDirs []string) {
-	dirs := []string{join(gitDir, "modules")}
+func (l *GitLayout) addSubmodules(gitDir string, commandDirs []string) {
+	dirs := []string{paths.Join(gitDir, "modules")}
 	looked, found := 0, 0
 	for len(dirs) > 0 {
 		dir := dirs[0]
 		dirs = dirs[1:]
 		entries, err := subdirectories(dir)
-		// A command can make any number in one that git no longer accepts as a git directory.
+		// A command can make any number of directories where git no longer accepts a git directory.
 		if looked += len(entries); err != nil || looked > maxGitEntries {
 			return
 		}
@@ -418,19 +411,19 @@ func (l *GitLayout) submodules(gitDir string, commandDirs []string) {
 				dirs = append(dirs, p) // a submodule's name with a slash
 				continue
 			}
-			if found++; found > maxModules || l.worktrees(p, commandDirs) != nil {
+			if found++; found > maxModules || l.addWorktrees(p, commandDirs) != nil {
 				return
 			}
 			l.addWritable(p)
 			l.protect(p)
-			l.settle(join(p, "config"))
-			dirs = append(dirs, join(p, "modules"))
+			l.fixContents(paths.Join(p, "config"))
+			dirs = append(dirs, paths.Join(p, "modules"))
 		}
 	}
 }
 
-// settle adds a configuration to FixedContents, if it sets core.worktree as git writes it.
-func (l *GitLayout) settle(file string) {
+// fixContents adds a configuration to FixedContents, if it sets core.worktree in git's format.
+func (l *GitLayout) fixContents(file string) {
 	data, err := readSmall(file, maxGitConfig)
 	if err != nil || parseCoreWorktree(data) == "" {
 		return
@@ -449,67 +442,72 @@ func (l *GitLayout) settle(file string) {
 	}
 }
 
-// maxModules is how many submodules commands can commit to: each needs a dozen mounts.
+// maxModules is the number of submodules to which commands can commit: each needs a dozen mounts.
 const maxModules = 32
 
-// worktrees protects other worktrees of a repository: git there would follow a changed commondir.
-// And a git that cannot see their directories would find them stale, and remove what it may write.
-func (l *GitLayout) worktrees(common string, commandDirs []string) error {
-	worktrees, err := subdirectories(join(common, "worktrees"))
+// addWorktrees protects other worktrees of a repository: git there would follow a changed commondir. A
+// git inside that cannot see their directories would take them for stale, and remove their git
+// directories if it could write them.
+func (l *GitLayout) addWorktrees(common string, commandDirs []string) error {
+	worktrees, err := subdirectories(paths.Join(common, "worktrees"))
 	for _, other := range worktrees {
-		top := worktreeTop(other)
-		if place, err := readGitDirFile(other); err == nil && top == "" {
-			if isGone(join(place, ".git")) {
-				l.Lost = append(l.Lost, place)
-			} else {
-				l.odd = append(l.odd, fmt.Sprintf("git: %.300q lists the worktree %.300q, which is another repository", other, place))
-			}
+		top, exists := worktreeTop(other)
+		switch {
+		case exists || top == "":
+		case isGone(paths.Join(top, ".git")):
+			l.Lost = append(l.Lost, top)
+		default:
+			l.odd = append(l.odd, fmt.Sprintf("git: %.300q lists the worktree %.300q, which is another repository", other, top))
 		}
 		switch {
 		case other == l.GitDir:
-		case paths.InsideAny(commandDirs, top):
-			l.Protected = append(l.Protected, join(other, "commondir"), join(other, "gitdir"), join(other, "config.worktree"))
+		case exists && paths.InsideAny(commandDirs, top):
+			l.Protected = append(l.Protected, paths.Join(other, "commondir"), paths.Join(other, "gitdir"), paths.Join(other, "config.worktree"))
 		default:
 			l.Protected = append(l.Protected, other)
 			l.OtherWorktrees = append(l.OtherWorktrees, other)
-			l.configured(top, other)
+			if exists {
+				l.addConfigured(top, other)
+			}
 		}
 	}
 	return err
 }
 
-// configured adds the top of a worktree to Configured, if its configuration is not empty, as a stub
-// is.
-func (l *GitLayout) configured(top, gitDir string) {
-	if fi, err := os.Lstat(join(gitDir, "config.worktree")); top != "" && err == nil && fi.Size() > 0 {
+// addConfigured adds the top of a worktree to Configured, if it has a configuration. A stub is empty.
+func (l *GitLayout) addConfigured(top, gitDir string) {
+	if fi, err := os.Lstat(paths.Join(gitDir, "config.worktree")); err == nil && fi.Size() > 0 {
 		l.Configured = append(l.Configured, top)
 	}
 }
 
-// levelCost is what each level of a submodule's path takes of the bytes of indexes: a command names
-// ten thousand that share a hundred directories in no time, and the host walks to each several times.
+// levelCost is the number of bytes that each level of a submodule's path takes from Budget.indexes: in
+// no time, a command names ten thousand submodules in a hundred directories each, and the host walks to
+// each several times.
 const levelCost = 2 << 10
 
-// WorkTrees returns the work trees of the repository with one at top. It takes the bytes of the index,
-// and what it costs to walk to submodules, from left.
+// WorkTrees returns the work trees of the repository with one at top. It takes the size of the index,
+// and levelCost for the levels of submodules, from left.
 func (l GitLayout) WorkTrees(top string, left *Budget) (w WorkTrees) {
-	worktrees, _ := subdirectories(join(l.CommonDir, "worktrees"))
+	worktrees, _ := subdirectories(paths.Join(l.CommonDir, "worktrees"))
 	for _, dir := range worktrees {
-		w.Worktrees = append(w.Worktrees, worktreeTop(dir))
+		if top, exists := worktreeTop(dir); exists {
+			w.Worktrees = append(w.Worktrees, top)
+		}
 	}
 	if main := mainTop(l.CommonDir); main != l.CommonDir { // a bare one has none
 		w.Worktrees = append(w.Worktrees, main)
 	}
-	index, err := readIndex(join(l.GitDir, "index"), l.CommonDir, &left.indexes)
+	index, err := readIndex(paths.Join(l.GitDir, "index"), l.CommonDir, &left.indexes)
 	w.All = err == nil
 	links := index.Links
-	if modules, err := readSmall(join(top, ".gitmodules"), maxGitConfig); err == nil {
+	if modules, err := readSmall(paths.Join(top, ".gitmodules"), maxGitConfig); err == nil {
 		links = append(links, configValues(modules, "path", func(section string) bool { return strings.HasPrefix(strings.ToLower(section), "submodule") })...)
 	}
 	add := func(p string) {
 		linked := p == top
 		_, _, _ = hostpath.Follow(top, strings.TrimPrefix(strings.TrimPrefix(p, top), "/"), func(string) { linked = true }, nil)
-		if !linked && paths.Inside(top, p) { // git enters none through a symlink, and it may lead back
+		if !linked && paths.Inside(top, p) { // git enters none through a symlink, which may lead back
 			w.Submodules = append(w.Submodules, p)
 		}
 	}
@@ -526,8 +524,8 @@ func (l GitLayout) WorkTrees(top string, left *Budget) (w WorkTrees) {
 	}
 	for _, dir := range l.modules() {
 		p := workTreeOf(dir)
-		if p == "" { // git submodule deinit takes it away; a submodule's name is mostly its path
-			p = filepath.Join(top, strings.ReplaceAll(strings.TrimPrefix(dir, join(l.GitDir, "modules")+"/"), "/modules/", "/"))
+		if p == "" { // git submodule deinit removes the setting; a submodule's name is mostly its path
+			p = filepath.Join(top, strings.ReplaceAll(strings.TrimPrefix(dir, paths.Join(l.GitDir, "modules")+"/"), "/modules/", "/"))
 		}
 		add(p)
 	}
@@ -541,8 +539,8 @@ func (l *GitLayout) addWritable(dir string) {
 	}
 }
 
-// subdirectories lists those of a directory; none if it is missing, a symlink or not a directory, or
-// has too many.
+// subdirectories returns the paths of a directory's subdirectories; none if it is missing, a symlink or
+// not a directory. If it has more than maxGitEntries entries, it returns an error.
 func subdirectories(dir string) (list []string, err error) {
 	entries, err := readDir(dir, unix.O_NOFOLLOW, maxGitEntries)
 	if err != nil {
@@ -550,7 +548,7 @@ func subdirectories(dir string) (list []string, err error) {
 	}
 	for _, e := range entries {
 		if e.IsDir() {
-			list = append(list, join(dir, e.Name()))
+			list = append(list, paths.Join(dir, e.Name()))
 		}
 	}
 	return list, nil

@@ -131,7 +131,7 @@ func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, env [
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("git: no answer: %w", context.Cause(ctx))
-	case out.left < 0: // it failed at that
+	case out.left < 0: // the buffer refused output, so git failed
 		return nil, fmt.Errorf("git: more than %d bytes of configuration: %w", maxGitOut, ErrGitLayout)
 	case err != nil && bytes.Contains(diag.buf.Bytes(), []byte("Permission denied")):
 		return nil, fmt.Errorf("git: %w", fs.ErrPermission)
@@ -142,14 +142,16 @@ func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, env [
 	return out.buf.Bytes(), nil
 }
 
-// Ignored returns those of some paths in a work tree that its git ignores, by rules that are older
-// than since, as the configuration is that names them. It returns nothing if git cannot run.
-func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *User, paths []string, since time.Time) (ignored []string) {
-	if !w.older(top, l.CommonDir, join(l.CommonDir, "config"), since) {
+// Ignored returns those of some paths that git ignores in a work tree. It believes only rules that are
+// older than since, and only if the configuration, which can name files of rules, is older too. It
+// returns nothing if git cannot run.
+func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *User, list []string, since time.Time) (ignored []string) {
+	if !w.older(top, l.CommonDir, paths.Join(l.CommonDir, "config"), since) {
 		return nil // its core.excludesFile can be any file of the user
 	}
-	// It reads no index, which may be large: git never ignores by name what is in the index.
-	out, _ := w.gitAs(as).run(ctx, l, strings.NewReader(strings.Join(paths, "\x00")), []string{"GIT_WORK_TREE=" + top}, "check-ignore", "-v", "-z", "--no-index", "--stdin")
+	// Without the index, which may be large, a tracked path that a rule matches counts as ignored; git
+	// status shows changes of it.
+	out, _ := w.gitAs(as).run(ctx, l, strings.NewReader(strings.Join(list, "\x00")), []string{"GIT_WORK_TREE=" + top}, "check-ignore", "-v", "-z", "--no-index", "--stdin")
 	fields := strings.Split(string(out), "\x00") // fields: a file of rules, the line, the rule, the path
 	for ; len(fields) > 4; fields = fields[4:] {
 		if !strings.HasPrefix(fields[2], "!") && w.older(top, l.CommonDir, fields[0], since) {
@@ -160,15 +162,15 @@ func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *Us
 }
 
 // older reports whether a file of rules is unchanged since a time, with the directories above it in the
-// work tree: a command can move a directory with the rules in it. Elsewhere it is, if no command can
-// write it.
+// work tree: a command can move a directory with the rules in it. A file elsewhere counts as unchanged if
+// no command can write it.
 func (w *Workspace) older(top, common, file string, since time.Time) bool {
 	is := func(p string) bool {
 		s := stateOf(unix.Lstat, p)
 		return s.err == 0 && s.Ctim.Nano() < since.UnixNano()
 	}
 	if paths.Inside(common, file) {
-		return is(file) // nobody can move info, and stubs appear and go around it
+		return is(file) // no command can move info, and stubs change the times of the directories above
 	}
 	if filepath.IsAbs(file) {
 		where := ""
@@ -176,14 +178,14 @@ func (w *Workspace) older(top, common, file string, since time.Time) bool {
 		return err == nil && where+w.writtenIn(end) == ""
 	}
 	for ; file != "."; file = filepath.Dir(file) {
-		if !is(join(top, file)) {
+		if !is(paths.Join(top, file)) {
 			return false
 		}
 	}
 	return true
 }
 
-// list lists the settings of the system, the user and a repository.
+// list returns the settings of the system, the user and a repository.
 func (g *gitRunner) list(ctx context.Context, l GitLayout, includes string) ([]setting, error) {
 	out, err := g.run(ctx, l, nil, nil, "config", includes, "--show-scope", "--show-origin", "-z", "--list")
 	if err != nil {
@@ -193,7 +195,7 @@ func (g *gitRunner) list(ctx context.Context, l GitLayout, includes string) ([]s
 	return slices.DeleteFunc(list, func(s setting) bool { return s.scope == "command" && s.file == "" && ownSettings[s.key] == s.value }), err
 }
 
-// ownSettings are the settings that config passes itself. They are not the caller's.
+// ownSettings are the settings that run passes itself. They are not the caller's.
 var ownSettings = map[string]string{"core.hookspath": "/dev/null", "core.fsmonitor": "false", "core.pager": "cat"}
 
 // parseSettings reads the output of git config -z --list: each setting has the scope, the origin,
@@ -220,7 +222,7 @@ func parseSettings(data []byte, fields int) (list []setting, err error) {
 	return list, nil
 }
 
-// path expands a path as git does, but no directory of git's own.
+// path expands a path as git does. It refuses a path in git's own directory.
 func (g *gitRunner) path(v string) (string, error) {
 	v = strings.TrimPrefix(v, ":(optional)")
 	switch {
@@ -238,7 +240,7 @@ func (g *gitRunner) path(v string) (string, error) {
 	return v, nil
 }
 
-// files are those that git reads for a repository, whether or not they exist.
+// files returns the configuration files that git may read for a repository. They may not exist.
 func (g *gitRunner) files(l GitLayout) (list []string) {
 	get := func(k string) string { v, _ := g.lookup(k); return v }
 	if no := strings.ToLower(get("GIT_CONFIG_NOSYSTEM")); no == "" || no == "0" || no == "false" || no == "no" || no == "off" {
@@ -274,7 +276,7 @@ func (g *gitRunner) checkVariables() error {
 	return nil
 }
 
-// xdg is a file of git's in the user's directory for configuration, or "".
+// xdg returns the path of a file of git's in the user's directory for configuration, or "".
 func (g *gitRunner) xdg(name string) string {
 	if dir, _ := g.lookup("XDG_CONFIG_HOME"); dir != "" {
 		return dir + "/git/" + name
@@ -285,7 +287,8 @@ func (g *gitRunner) xdg(name string) string {
 	return g.home + "/.config/git/" + name
 }
 
-// key distinguishes runners that may get different answers, without the contents of PATH and files.
+// key distinguishes runners that may get different answers. It has neither PATH nor the contents of
+// files: an answer has stamps of both.
 func (g *gitRunner) key() string {
 	key := strings.Join(g.env, "\x00")
 	if g.as != nil {
@@ -294,8 +297,8 @@ func (g *gitRunner) key() string {
 	return key
 }
 
-// fileSettings lists the settings in files, and adds what it reads to read. A file that the user may
-// not read has no effect on the user's git.
+// fileSettings returns the settings in files, and adds the bytes that it reads to read. A file that the
+// user may not read has no effect on the user's git.
 func (g *gitRunner) fileSettings(ctx context.Context, files []string, read *int) (list []setting, err error) {
 	for _, p := range files {
 		out, err := g.run(ctx, GitLayout{}, nil, nil, "config", "--no-includes", "--show-origin", "-z", "--list", "--file", p)
@@ -321,7 +324,7 @@ func (w *Workspace) findGit() (git *hostpath.Program, tried []string) {
 	return git, tried
 }
 
-// writtenIn describes where commands can have written p, or is empty.
+// writtenIn describes the directory in which commands can have written p, or returns "".
 func (w *Workspace) writtenIn(p string) (where string) {
 	if slices.ContainsFunc(w.roots, func(r RootDir) bool { return r.Writable && paths.Inside(r.Path, p) }) {
 		return "the workspace"
@@ -340,7 +343,7 @@ func (w *Workspace) lookup(k string) (string, bool) {
 
 // cappedBuffer keeps at most left bytes, and refuses more.
 type cappedBuffer struct {
-	buf  bytes.Buffer // whose ReadFrom would know no limit
+	buf  bytes.Buffer // not embedded: its ReadFrom has no limit
 	left int
 }
 

@@ -22,17 +22,17 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// Acts has the state of each thing that git acts on in a repository outside of a sandbox, for a later
-// comparison. Its key is a description, which begins with one of these.
+// Acts has the state of each thing that git outside of a sandbox acts on in a repository, for a later
+// comparison. The key describes the thing, and begins with one of these words.
 type Acts map[string]string
 
 const (
 	actsOnHook    = "hook "
-	actsOnSetting = "setting " // or an include, with its value; of a file that commands may not read, only the file
-	actsOnFile    = "file "    // or directory, which a setting names
-	actsOnState   = "state "   // what git would continue or use: see AddPending
-	actsOnIndex   = "index "   // behind the state, the directory of the configuration by which git reads it
-	actsUnclear   = "unclear " // with the reason
+	actsOnSetting = "setting " // the key; if commands may be unable to read its file, the file
+	actsOnFile    = "file "    // a file or directory that a setting names
+	actsOnState   = "state "   // a file that git would continue by or use: see AddPending
+	actsOnIndex   = "index "   // the state ends with the directory of the configuration by which git reads it
+	actsUnclear   = "unclear " // the reason
 )
 
 // GitActions has, for each git directory, what git acts on in that repository.
@@ -47,10 +47,10 @@ type ActsAt struct {
 // MaxGitActions bounds the repositories: each costs some milliseconds.
 const MaxGitActions = 256
 
-// GitActions asks git what it acts on in those directories, which a command may have made to
-// deceive, and in their cloned submodules, as GitControls does. layout is GitDirs, or a cache of it.
-// Of a repository that is not understood, it names nothing in a directory that commands cannot read.
-// It takes what it reads from left.
+// GitActions asks git, as GitControls does, what it acts on in some directories, which a command may have
+// made to deceive, and in their cloned submodules. layout is GitDirs, or a cache of it. If GitDirs rejects
+// a repository, it names nothing in a git directory that commands cannot read. It takes the bytes that it
+// reads from left.
 func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (GitLayout, error), readable func(dir string) bool, dirs []string, as *User, left *Budget) GitActions {
 	found := GitActions{}
 	add := func(path string, l GitLayout) {
@@ -98,12 +98,12 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 	found := Acts{}
 	look := func(what, p string) {
 		if s := stampWithin(p, 0); s.regular() || s.directory() {
-			found[what] = Looks(p, left)
+			found[what] = Fingerprint(p, left)
 		}
 	}
 	for _, name := range [...]string{"info/attributes", "remotes", "branches"} { // they choose among settings, or are some
-		p := join(l.CommonDir, name)
-		if entries, _ := readDir(p, 0, 1); len(entries) > 0 || stampWithin(p, 0).regular() { // git init makes an empty one
+		p := paths.Join(l.CommonDir, name)
+		if entries, _ := readDir(p, 0, 1); len(entries) > 0 || stampWithin(p, 0).regular() { // git init makes empty directories
 			look(actsOnFile+p, p)
 		}
 	}
@@ -114,13 +114,13 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 	for _, user := range slices.Compact([]*User{nil, as}) {
 		a := w.ask(ctx, path, l, user)
 		files := a.controls.Files
-		if a.controls.Failed != nil { // a command may have led to that before it changes something else
+		if a.controls.Failed != nil { // a command may have caused it before it changes something else
 			unclear := actsUnclear + a.controls.Failed.Error()
-			found[unclear] = Looks(join(l.CommonDir, "hooks"), left) // which may not be listed
+			found[unclear] = Fingerprint(paths.Join(l.CommonDir, "hooks"), left) // Files may lack them
 			for _, file := range l.configurations() {
-				found[unclear] += Looks(file, left)
+				found[unclear] += Fingerprint(file, left)
 			}
-			if hooks := (GitControl{join(l.CommonDir, "hooks"), controlHooks, false}); !slices.Contains(files, hooks) {
+			if hooks := (GitControl{paths.Join(l.CommonDir, "hooks"), controlHooks, false}); !slices.Contains(files, hooks) {
 				files = append(slices.Clip(files), hooks)
 			}
 		}
@@ -131,23 +131,23 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 			}
 			name := s.key
 			if !slices.Contains(own, s.file) {
-				name = s.file // commands may not be able to read it
+				name = s.file // commands may be unable to read it
 			}
 			what := actsOnSetting + name
 			found[what] = digest(found[what] + s.key + "\x00" + s.value)
 		}
 		for _, c := range files {
-			s, own := stampWithin(c.Path, 0), c.Path == join(l.CommonDir, "hooks")
+			s, ownHooks := stampWithin(c.Path, 0), c.Path == paths.Join(l.CommonDir, "hooks")
 			switch {
 			case c.Description == controlConfig || c.Description == controlHook:
-			case own && s.directory() && !s.symlink():
+			case ownHooks && s.directory() && !s.symlink():
 				names, _ := hookNames(c.Path) // Failed says why not
 				for _, name := range names {
-					if s := stampWithin(join(c.Path, name), 0); s.regular() && s.target().Mode&0o111 != 0 {
-						found[actsOnHook+name] = Looks(join(c.Path, name), left)
+					if s := stampWithin(paths.Join(c.Path, name), 0); s.regular() && s.target().Mode&0o111 != 0 {
+						found[actsOnHook+name] = Fingerprint(paths.Join(c.Path, name), left)
 					}
 				}
-			case own: // names in it may come from files that commands cannot read
+			case ownHooks: // not the names in it: a symlink can lead to a directory that commands cannot read
 				look(actsOnHook+"hooks", c.Path)
 			default:
 				look(actsOnFile+c.Path, c.Path)
@@ -157,13 +157,13 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 	return found
 }
 
-// A Change is what git acts on in a repository, and did not before, or not in this state.
+// A Change has the things on which git acts in a repository, and did not before, or in another state.
 type Change struct {
 	ActsOn  []string // descriptions
 	Unclear []string // why git may act on more
 }
 
-// Since returns the changes, by repository; with unclear also of what is still not understood.
+// Since returns the changes, by repository; with unclear, also reasons that were known before.
 func (a GitActions) Since(before GitActions, unclear bool) map[string]Change {
 	since := map[string]Change{}
 	for dir, now := range a {
@@ -174,9 +174,9 @@ func (a GitActions) Since(before GitActions, unclear bool) map[string]Change {
 	return since
 }
 
-// Since returns the changes. Before may be nil, for a repository that did not exist. Of changed indexes,
-// it returns why they are dangerous, and takes what it reads from left. Reasons that begin with a path, as
-// those of an invalid .git do, come first.
+// Since returns the changes. before is nil for a repository that did not exist. For a changed index, it
+// returns why the index is dangerous, if it is, and takes the bytes that it reads from left. Reasons that
+// begin with a path, as those of an invalid .git do, come first.
 func (a Acts) Since(before Acts, unclear bool, left *Budget) (change Change) {
 	for _, what := range slices.Sorted(maps.Keys(a)) {
 		reason, isReason := strings.CutPrefix(what, actsUnclear)
@@ -194,7 +194,8 @@ func (a Acts) Since(before Acts, unclear bool, left *Budget) (change Change) {
 			} else if i.Misplaced != "" {
 				change.Unclear = append(change.Unclear, fmt.Sprintf("git: %.300q names %.300q, and git would write that file outside of the work tree or into a git directory", path, i.Misplaced))
 			}
-		// In a new repository, the user's settings, or its own, name the files, and git clone makes the URL.
+		// In a new repository, other settings name the files, which need no report of their own, and git clone
+		// sets the URL.
 		case before != nil || !strings.HasPrefix(what, actsOnFile) && !(strings.HasPrefix(what, actsOnSetting+"remote.") && strings.HasSuffix(what, ".url")):
 			change.ActsOn = append(change.ActsOn, what)
 		}
@@ -212,10 +213,10 @@ func (a Acts) Unclear(reasons ...string) {
 // Alternates is the file of a git directory that names directories with further objects.
 const Alternates = "objects/info/alternates"
 
-// AddPending adds what git would continue or use in a repository, and in those of its worktrees and
-// submodules that commands can write too: operations in progress, whose lists of next steps can name
-// commands, Alternates, replaced objects, what lazygit and git instaweb run, and indexes, which name
-// files. It takes what it reads from left.
+// AddPending adds what git would continue or use in a repository, and in its worktrees and submodules if
+// commands can write their git directories: operations in progress, whose lists of next steps can name
+// commands; Alternates; replaced objects; files of lazygit and git instaweb, which run what these name;
+// and indexes, which name files. It takes the bytes that it reads from left.
 func (a Acts) AddPending(l GitLayout, left *Budget) {
 	if l.GitDir == "" {
 		return
@@ -225,13 +226,13 @@ func (a Acts) AddPending(l GitLayout, left *Budget) {
 	}
 	dirs, err := l.writableGitDirs()
 	if err != nil {
-		a[actsOnState+join(l.CommonDir, "worktrees")] = unknown()
+		a[actsOnState+paths.Join(l.CommonDir, "worktrees")] = unknown()
 	}
-	config := Looks(join(l.CommonDir, "config"), left)
+	config := Fingerprint(paths.Join(l.CommonDir, "config"), left)
 	for _, name := range [...]string{Alternates, "refs/replace", "shallow", "info/grafts", "lazygit.yml", "gitweb", "pid"} {
-		a.addState(join(l.CommonDir, name), left)
+		a.addState(paths.Join(l.CommonDir, name), left)
 	}
-	packed := join(l.CommonDir, "packed-refs")
+	packed := paths.Join(l.CommonDir, "packed-refs")
 	f, err := openLarge(packed, &left.texts)
 	if err != nil || gitindex.MayReplace(f) {
 		a.addState(packed, left) // git may read another object in the place of one
@@ -241,50 +242,50 @@ func (a Acts) AddPending(l GitLayout, left *Budget) {
 	}
 	for _, dir := range dirs {
 		for _, name := range gitindex.Unfinished {
-			a.addState(join(dir, name), left)
+			a.addState(paths.Join(dir, name), left)
 		}
 		for _, path := range sharedIndexes(dir) {
 			a.addState(path, left)
 		}
-		if look := Looks(join(dir, "index"), left); look != "" {
-			a[actsOnIndex+join(dir, "index")] = look + config + "\x00" + l.CommonDir
+		if look := Fingerprint(paths.Join(dir, "index"), left); look != "" {
+			a[actsOnIndex+paths.Join(dir, "index")] = look + config + "\x00" + l.CommonDir
 		}
 	}
 }
 
-// addState adds a path, but no directory without entries: git replace -d leaves refs/replace.
+// addState adds an existing path, unless it is an empty directory: git replace -d leaves refs/replace.
 func (a Acts) addState(path string, left *Budget) {
 	if s := stampWithin(path, 0); s.directory() && !s.symlink() {
 		if entries, err := readDir(path, unix.O_NOFOLLOW, 1); err == nil && len(entries) == 0 {
 			return
 		}
 	}
-	if look := Looks(path, left); look != "" && a[actsOnState+path] == "" {
+	if look := Fingerprint(path, left); look != "" && a[actsOnState+path] == "" {
 		a[actsOnState+path] = look
 	}
 }
 
-// A Budget is how many bytes one look at the machine may still read: a command makes large sparse
-// files, and many links to one, in no time.
+// A Budget is the number of bytes that one look at the machine may still read: a command makes large
+// sparse files, and many links to one, in no time.
 type Budget struct {
-	looks   int64 // by Looks
-	indexes int64 // of indexes
-	texts   int64 // of packed refs, and once more of changed indexes
+	fingerprints int64 // for Fingerprint
+	indexes      int64 // for indexes
+	texts        int64 // for packed refs, and for changed indexes once more
 }
 
 const (
-	maxIndex         = 64 << 20 // bytes, some 600,000 files
-	maxIndexes int64 = 256 << 20
-	maxLooks   int64 = 16 << 20
+	maxIndex              = 64 << 20 // bytes, some 600,000 files
+	maxIndexes      int64 = 256 << 20
+	maxFingerprints int64 = 16 << 20
 )
 
 // NewBudget returns a whole budget.
-func NewBudget() *Budget { return &Budget{maxLooks, maxIndexes, maxIndexes} }
+func NewBudget() *Budget { return &Budget{maxFingerprints, maxIndexes, maxIndexes} }
 
-// readIndex reads an index. A missing one has no entries. It takes what it reads from left. An error
-// says that git may read the index in another way.
+// readIndex reads an index, and takes its size from left. A missing one has no entries. An error says that
+// git may read the index in another way.
 func readIndex(path, commonDir string, left *int64) (i gitindex.Index, err error) {
-	config, err := readSmall(join(commonDir, "config"), maxGitConfig)
+	config, err := readSmall(paths.Join(commonDir, "config"), maxGitConfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return i, err
 	}
@@ -315,20 +316,20 @@ func openLarge(path string, left *int64) (*regularFile, error) {
 	return f, err
 }
 
-// modules are the git directories of submodules that commands can write, also of those that are not
+// modules returns the git directories of submodules that commands can write. The submodules need not be
 // checked out.
 func (l GitLayout) modules() []string {
-	return slices.DeleteFunc(slices.Clone(l.Writable), func(dir string) bool { return !paths.Inside(join(l.GitDir, "modules"), dir) })
+	return slices.DeleteFunc(slices.Clone(l.Writable), func(dir string) bool { return !paths.Inside(paths.Join(l.GitDir, "modules"), dir) })
 }
 
-// writableGitDirs are a repository's git directory and those of its worktrees that commands can
+// writableGitDirs returns a repository's git directory and those of its worktrees that commands can
 // write too.
 func (l GitLayout) writableGitDirs() ([]string, error) {
 	dirs := []string{l.GitDir}
-	if l.Kind == gitWorktree { // the others are read-only, but what the main one has not yet begun is not
+	if l.Kind == gitWorktree { // the others are read-only; in the common one, commands can begin operations
 		return append(dirs, l.CommonDir), nil
 	}
-	worktrees, err := subdirectories(join(l.CommonDir, "worktrees"))
+	worktrees, err := subdirectories(paths.Join(l.CommonDir, "worktrees"))
 	return append(dirs, slices.DeleteFunc(worktrees, func(dir string) bool { return slices.Contains(l.Protected, dir) })...), err
 }
 
@@ -371,7 +372,8 @@ func linksOf(dir string) Acts {
 	return found
 }
 
-// unknown is a state that equals no other: a command may have changed what nobody looked at.
+// unknown returns a state that equals no other, for a file that nobody looked at: a command may have
+// changed it.
 func unknown() string { return fmt.Sprint(time.Now().UnixNano()) }
 
 // beginning returns the first bytes of a regular file, enough for gitindex.Astray. There can be
@@ -389,9 +391,8 @@ func beginning(p string) []byte {
 	return text[:max(n, 0)]
 }
 
-// entersGit reports whether linksOf enters a subdirectory of a git directory. It does not enter hooks,
-// which are protected, and the directories of single objects, in which git only makes and removes
-// files.
+// entersGit reports whether linksOf enters a subdirectory of a git directory. It enters neither hooks,
+// which are protected, nor the directories of single objects, where git only makes and removes files.
 func entersGit(gitDir, p string) bool {
 	in := strings.TrimPrefix(p, gitDir+"/")
 	if objects, _ := filepath.Match("objects/??", strings.TrimPrefix(in, "lfs/")); objects {
@@ -401,7 +402,7 @@ func entersGit(gitDir, p string) bool {
 	case "hooks", "refs", "logs":
 		return false
 	case "modules":
-		return !below || isGitDir(p, p) != nil // submodules have turns of their own
+		return !below || isGitDir(p, p) != nil // AddLinks looks at each submodule by itself
 	}
 	return true
 }
@@ -412,12 +413,12 @@ func entersGit(gitDir, p string) bool {
 func LinksIn(dir string, left *int, enter func(p string) bool, file func(p string, e fs.DirEntry)) (links []string, all bool) {
 	for dirs := []string{dir}; len(dirs) > 0; dirs = dirs[1:] {
 		entries, err := readDir(dirs[0], unix.O_NOFOLLOW, *left)
-		if err != nil && !errors.Is(err, fs.ErrPermission) { // a hidden one has none that commands can make
+		if err != nil && !errors.Is(err, fs.ErrPermission) { // commands can make none in a hidden directory
 			return links, false
 		}
 		*left -= len(entries)
 		for _, e := range entries {
-			switch p := join(dirs[0], e.Name()); {
+			switch p := paths.Join(dirs[0], e.Name()); {
 			case e.Type() == fs.ModeSymlink:
 				links = append(links, p)
 			case e.IsDir() && enter(p):
@@ -430,33 +431,33 @@ func LinksIn(dir string, left *int, enter func(p string) bool, file func(p strin
 	return links, true
 }
 
-// Looks returns a text that differs after a change of a file, or of anything in a directory. It
-// returns "" for a missing one. The path itself may be a symlink. When nothing is left, only size,
-// inode and times of a file count, and a directory counts as changed, as one with more than 1,000 files
-// does. It takes what it reads from left, and 512 bytes for each file.
-func Looks(path string, left *Budget) string {
+// Fingerprint returns a text that differs after a change of a file, or of anything in a directory; "" if the
+// path is missing. The path itself may be a symlink. It takes the bytes that it reads from left, and 512
+// for each file. When nothing is left, only size, inode and times of a file count, and a directory counts
+// as changed. So does a directory with more than 1,000 files.
+func Fingerprint(path string, left *Budget) string {
 	if s := stampWithin(path, 0); !s.symlink() && s.absent() {
 		return ""
 	}
 	b := sha256.New()
-	for queue, n := []string{path}, 0; len(queue) > 0 && (n == 0 || left.looks > 0); n++ {
+	for queue, n := []string{path}, 0; len(queue) > 0 && (n == 0 || left.fingerprints > 0); n++ {
 		at := queue[0]
 		queue = queue[1:]
-		s := stampWithin(at, min(max(left.looks, 0), maxGitConfig))
-		if left.looks -= 512; s.read() {
-			left.looks -= s.target().Size
+		s := stampWithin(at, min(max(left.fingerprints, 0), maxGitConfig))
+		if left.fingerprints -= 512; s.hasText() {
+			left.fingerprints -= s.target().Size
 		}
 		fmt.Fprintf(b, "%q%v", at, s)
 		flag := 0
 		if n > 0 {
-			flag = unix.O_NOFOLLOW // targets of links in there have no bounds
+			flag = unix.O_NOFOLLOW // the target of a link there has no bounds
 		}
 		entries, _ := readDir(at, flag, maxFiles)
-		room := maxFiles - 1 - n - len(queue)
-		for _, e := range entries[:min(len(entries), room)] { // it takes no more, and a path can be long
-			queue = append(queue, join(at, e.Name()))
+		spaceLeft := maxFiles - 1 - n - len(queue)
+		for _, e := range entries[:min(len(entries), spaceLeft)] { // the queue holds no more: a path can be long
+			queue = append(queue, paths.Join(at, e.Name()))
 		}
-		if len(queue) > 0 && left.looks <= 0 || len(entries) > room {
+		if len(queue) > 0 && left.fingerprints <= 0 || len(entries) > spaceLeft {
 			fmt.Fprint(b, unknown())
 		}
 	}
@@ -467,5 +468,5 @@ func digest(text string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
 }
 
-// maxFiles is how many files of a directory Looks looks at.
+// maxFiles is how many files of a directory Fingerprint looks at.
 const maxFiles = 1000

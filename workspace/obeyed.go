@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 const (
@@ -26,8 +27,8 @@ const (
 )
 
 // GitControls asks git what it obeys in the repository of layout l, with its work tree at top: when
-// the caller runs git and, with as, when that user runs it. Each of the two costs one run of git,
-// and one more for each included file; if nothing has changed, only some lstats.
+// the caller runs git and, with as, when that user runs it. Each of the two costs one run of git. Included
+// files cost one run more, and one for each. If nothing has changed, git does not run.
 //
 // The settings of all branches count. A relative core.hooksPath counts from both the work tree and
 // the git directory, where git runs the hooks of a push.
@@ -47,8 +48,8 @@ func (w *Workspace) GitControls(ctx context.Context, top string, l GitLayout, as
 	return o
 }
 
-// repeatable reports whether the same question would get the same answer: a failure from a lack of
-// memory or processes would not.
+// repeatable reports whether the same question would get the same answer. After a failure from a lack of
+// memory or processes, it would not.
 func (o *GitControls) repeatable() bool {
 	var exit *exec.ExitError
 	return o.Failed == nil || errors.Is(o.Failed, ErrGitLayout) || errors.As(o.Failed, &exit) && exit.Exited()
@@ -89,8 +90,8 @@ func mayFind(text string) bool {
 }
 
 // mayName reports whether a configuration may name a file that git runs or reads. It looks for keys
-// at the beginning of a line, or behind a section, with a slash in their lines or in the next; and for
-// any slash behind sections in which each key is a command.
+// at the beginning of a line or after a section, with a slash in that line or in one that continues it,
+// and for any slash after sections in which each key is a command.
 func mayName(text string) bool {
 	var files, commands []string
 	for _, key := range keyUses[isFile] {
@@ -106,7 +107,7 @@ func mayName(text string) bool {
 
 // obey finds the hooks and other files that the settings name.
 func (q *question) obey() {
-	q.bases, q.hooks = q.workTrees(), []string{join(q.layout.CommonDir, "hooks")}
+	q.bases, q.hooks = q.workTrees(), []string{paths.Join(q.layout.CommonDir, "hooks")}
 	for _, s := range q.settings {
 		if q.controls.Failed != nil {
 			return // there may be very many
@@ -121,15 +122,15 @@ func (q *question) obey() {
 		case s.key == "init.templatedir": // git copies the links in it
 			for _, p := range q.pathsFrom(s.value, q.bases[0]) {
 				q.add(p, controlProgram, true)
-				q.hooks = append(q.hooks, join(p, "hooks"))
+				q.hooks = append(q.hooks, paths.Join(p, "hooks"))
 			}
 		case s.key == "core.hookspath":
 			q.hooks = append(q.hooks, q.pathsFrom(s.value, append(slices.Clone(q.bases), q.layout.GitDir, q.layout.CommonDir)...)...)
-		case use&isFile != 0:
+		case use == isFile:
 			for _, p := range q.pathsFrom(s.value, q.bases[0]) {
 				q.add(p, controlProgram, true)
 			}
-		case use&isCommand != 0:
+		case use == isCommand:
 			q.command(s)
 		}
 	}
@@ -143,7 +144,7 @@ func (q *question) obey() {
 	}
 }
 
-// workTrees are the top and what settings say instead.
+// workTrees returns the top, and the work trees that settings name instead.
 func (q *question) workTrees() []string {
 	trees := []string{q.top}
 	for _, s := range q.settings {
@@ -158,10 +159,10 @@ func (q *question) workTrees() []string {
 	return trees
 }
 
-// pathsFrom are the paths that the value of a setting names, if it counts from one of these bases.
+// pathsFrom returns the paths that the value of a setting names: one for each base, if it is relative.
 func (q *question) pathsFrom(value string, bases ...string) (list []string) {
-	p := q.path(value)
-	switch {
+	p, err := q.git.path(value)
+	switch q.fail(err); {
 	case p == "":
 	case filepath.IsAbs(p):
 		list = append(list, tidy(p, q.fixed...))
@@ -198,9 +199,9 @@ func (q *question) command(s setting) {
 	}
 }
 
-// addProgram adds a file, if it is there or missing counts too.
-func (q *question) addProgram(p string, missing bool) {
-	if s := q.look(p, 0); s.regular() || s.symlink() || missing && s.absent() {
+// addProgram adds a file if it exists, or if a missing one counts too.
+func (q *question) addProgram(p string, orMissing bool) {
+	if s := q.look(p, 0); s.regular() || s.symlink() || orMissing && s.absent() {
 		q.add(p, controlProgram, true)
 	}
 }
@@ -220,7 +221,8 @@ func (a *answer) add(p, what string, file bool) bool {
 	return true
 }
 
-// hooksIn adds a hooks directory, and those of its files that can be written elsewhere.
+// hooksIn adds a hooks directory, and its files that a command could write by another path: symlinks and
+// hard links.
 func (a *answer) hooksIn(dir string) {
 	if around, ok := strings.CutSuffix(dir, "husky/_"); ok { // each hook in it runs the file of its name beside it
 		a.hooksIn(around + "husky")
@@ -231,7 +233,7 @@ func (a *answer) hooksIn(dir string) {
 	names, err := hookNames(dir)
 	a.fail(err)
 	for _, name := range names {
-		switch p, s := join(dir, name), a.look(join(dir, name), 0); {
+		switch p, s := paths.Join(dir, name), a.look(paths.Join(dir, name), 0); {
 		case s.symlink():
 			a.add(p, controlHooks, true)
 		case s.regular() && s.link.Nlink > 1:
@@ -258,19 +260,19 @@ func hookNames(dir string) (names []string, err error) {
 type use uint8
 
 const (
-	isCommand use = 1 << iota // executes it, mostly in a shell
-	isFile                    // reads the file, or copies from the directory, that it names
-	leads                     // is led elsewhere by it: to another directory, server or helper
+	isCommand use = 1 + iota // git executes it, mostly in a shell
+	isFile                   // git reads the file, or copies from the directory, that it names
+	leads                    // it leads git elsewhere: to another directory, server or helper
+	mayLead                  // it mostly is a name, or a URL of another machine; a path leads git elsewhere
 )
 
-// useOf is what git does with the value of a key that a hostile configuration would set; 0 for
-// others.
+// useOf returns the use of a setting that a hostile configuration would have; 0 for others.
 func useOf(key, value string) use {
 	section, rest, _ := strings.Cut(key, ".")
 	name := section + "." + rest[strings.LastIndexByte(rest, '.')+1:]
 	for _, key := range []string{name, section + ".*"} {
 		for use, keys := range keyUses {
-			if slices.Contains(keys, key) && (use != leads || !slices.Contains(names, key) || pathOrHelper().MatchString(key+"="+value)) {
+			if slices.Contains(keys, key) && (use != mayLead || pathOrHelper().MatchString(key+"="+value)) {
 				return use
 			}
 		}
@@ -281,11 +283,8 @@ func useOf(key, value string) use {
 	return 0
 }
 
-// names are keys of leads whose values are mostly names, or URLs of other machines. They lead elsewhere
-// if they are paths, in which git runs programs or hooks, or have it run a helper, as ext:: does.
-var names = strings.Fields("diff.tool diff.guitool merge.tool merge.guitool remote.pushdefault remote.url remote.pushurl branch.remote branch.pushremote")
-
-// pathOrHelper finds such a value behind its key.
+// pathOrHelper matches a setting of mayLead whose value is a path, where git runs programs or hooks, or
+// has git run a helper, as ext:: does.
 var pathOrHelper = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^=]+=([\w+.-]*::|file:|[^:]*/)|^[^=]+url=[^:]+$`) })
 
 // keyUses are the keys by their use, with "*" for all of a section.
@@ -303,18 +302,20 @@ var keyUses = map[use][]string{
 	},
 	isFile: {"core.attributesfile", "gpg.allowedsignersfile", "init.templatedir", "http.sslcainfo", "http.sslcapath"},
 	// rebase.instructionformat can add a step such as exec; with vimdiff, a shell expands mergetool.layout.
-	// A tool's name is a path in git's directory of tools, and git executes what lies there.
 	leads: {
 		"core.hookspath", "core.worktree", "rebase.instructionformat", "include.path", "includeif.path", "remote.vcs",
 		"remote.proxy", "mergetool.layout", "instaweb.browser", "web.browser", "help.browser", "extensions.worktreeconfig",
 		"url.insteadof", "url.pushinsteadof", "protocol.allow", "http.proxy", "http.curloptresolve", "http.cookiefile",
-		"instaweb.modulepath", "instaweb.gitwebdir", "lfs.standalonetransferagent", "diff.tool", "diff.guitool", "merge.tool", "merge.guitool",
-		"remote.pushdefault", "remote.url", "remote.pushurl", "branch.remote", "branch.pushremote",
+		"instaweb.modulepath", "instaweb.gitwebdir", "lfs.standalonetransferagent",
+	},
+	// A tool's name is a path in git's directory of tools, and git executes the file there.
+	mayLead: {
+		"diff.tool", "diff.guitool", "merge.tool", "merge.guitool", "remote.pushdefault", "remote.url", "remote.pushurl", "branch.remote", "branch.pushremote",
 	},
 }
 
-// expanded spells paths of the home directory, and of the one in which git runs a command, as git does.
-var expanded = strings.NewReplacer("$HOME/", "~/", "${HOME}/", "~/", `"$HOME"/`, "~/", `"${HOME}"/`, "~/", `$HOME"/`, `"~/`, `${HOME}"/`, `"~/`,
+// expansions spell paths of the home directory, and of the one in which git runs a command, as git does.
+var expansions = strings.NewReplacer("$HOME/", "~/", "${HOME}/", "~/", `"$HOME"/`, "~/", `"${HOME}"/`, "~/", `$HOME"/`, `"~/`, `${HOME}"/`, `"~/`,
 	"$PWD/", "./", "${PWD}/", "./", `"$PWD"/`, "./", `"${PWD}"/`, "./")
 
 const (
@@ -322,17 +323,18 @@ const (
 	allSeparators   = shellSeparators + "{}=,$" // words also end here in lists, assignments and expansions
 )
 
-// commandWords are the words of a command that can contain a path: as a shell splits it, with the
-// program, or "", first; as a shell may split it further, also at quotes; and all of it, because git
-// executes some without a shell. A wrong one is no file. Without a slash only a name with a dot counts, as of a script
-// for an interpreter; not in an alias, which people type.
+// commandWords returns the words of a command that can contain a path. The program is first, or "" if
+// its name has no slash. A command is split as a shell does; further, as a shell may do with parts of it,
+// also at quotes; and not at all, because git executes some without a shell. A wrong word names no file.
+// Without a slash, a word counts only if it has a dot, as the script of an interpreter may; in an alias,
+// which people type, it does not.
 func commandWords(key, value string) (words []string) {
 	command, shell := strings.CutPrefix(strings.TrimSpace(value), "!")
 	alias := strings.HasPrefix(key, "alias.")
 	if alias && !shell {
 		return nil // a subcommand of git
 	}
-	command = expanded.Replace(command)
+	command = expansions.Replace(command)
 	beforeHost, _, _ := strings.Cut(command, " for ") // of core.gitProxy
 	pieces := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(allSeparators+`"'`, r) })
 	for i, word := range slices.Concat(split(command, shellSeparators), split(command, allSeparators), pieces, []string{command, beforeHost}) {
@@ -349,8 +351,8 @@ func commandWords(key, value string) (words []string) {
 	return words
 }
 
-// split splits a command as a shell might. Quoted text is one word, and also the words in it,
-// because it may be a script.
+// split splits a command as a shell might. Quoted text is one word, and is split once more, because it
+// may be a script.
 func split(command, separators string) (words []string) {
 	var word, quoted []byte
 	var quote byte

@@ -21,9 +21,10 @@ var refusedRoots = [...]string{
 	"/Library", "/Applications", "/Volumes", "/cores",
 }
 
-// refusal says why p cannot be a project root, or returns "". same says whether two paths are one
-// directory, as a bind mount, a merged /usr (where /lib is /usr/lib), a file system that ignores case,
-// or macOS's links of volumes, which no readlink shows, make them. p and home are absolute and clean.
+// refusal says why p cannot be a project root, or returns "". same reports whether two paths lead to
+// one directory. A directory has two paths by a bind mount, a merged /usr (where /lib is /usr/lib), a
+// file system that ignores case, and macOS's links of volumes, which no readlink shows. p and home are
+// absolute and clean.
 func refusal(p, home string, same func(p, q string) bool) string {
 	is := func(p string) func(string) bool {
 		return func(q string) bool { return p == q || same(p, q) }

@@ -58,7 +58,7 @@ func (w *Workspace) absolute(p string) (string, error) {
 	return w.home + p[1:], nil
 }
 
-// aliased is the host's path of an absolute one inside.
+// aliased returns the host's path for an absolute path inside the sandbox.
 func (w *Workspace) aliased(p string) string {
 	clean, tmp := filepath.Clean(p), "/tmp"
 	if runtime.GOOS == "darwin" && paths.Inside("/private/tmp", clean) {
@@ -71,11 +71,4 @@ func (w *Workspace) aliased(p string) string {
 		return p
 	}
 	return w.alias + strings.TrimPrefix(clean, tmp)
-}
-
-func join(dir, name string) string {
-	if dir == "/" {
-		return "/" + name
-	}
-	return dir + "/" + name
 }

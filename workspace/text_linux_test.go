@@ -24,11 +24,11 @@ func TestLooksThroughALink(t *testing.T) {
 	if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("pick"), 0o644), os.Symlink("to", state)); err != nil {
 		t.Fatal(err)
 	}
-	before := Looks(state, NewBudget())
+	before := Fingerprint(state, NewBudget())
 	if err := os.WriteFile(file, []byte("exec"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if Looks(state, NewBudget()) == before {
+	if Fingerprint(state, NewBudget()) == before {
 		t.Error("it looks as before")
 	}
 }
@@ -54,12 +54,12 @@ func TestWrittenByAMapping(t *testing.T) {
 	if string(page) != "good" {
 		t.Fatalf("%q", page)
 	}
-	stamp, looks := stampWithin(path, maxGitConfig), Looks(path, NewBudget())
-	if now := stampWithin(path, maxGitConfig); now != stamp || Looks(path, NewBudget()) != looks {
+	stamp, looks := stampWithin(path, maxGitConfig), Fingerprint(path, NewBudget())
+	if now := stampWithin(path, maxGitConfig); now != stamp || Fingerprint(path, NewBudget()) != looks {
 		t.Error("it looks otherwise without a change")
 	}
 	copy(page, "evil")
-	if now := stampWithin(path, maxGitConfig); now == stamp || Looks(path, NewBudget()) == looks {
+	if now := stampWithin(path, maxGitConfig); now == stamp || Fingerprint(path, NewBudget()) == looks {
 		t.Error("it looks as before")
 	}
 }
@@ -111,7 +111,7 @@ func TestLooksAtManyLongPaths(t *testing.T) { // not parallel: it counts what th
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	Looks(dir, NewBudget())
+	Fingerprint(dir, NewBudget())
 	runtime.ReadMemStats(&after)
 	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 40 {
 		t.Errorf("it allocates %d MiB", n)
@@ -126,22 +126,22 @@ func TestLooksAtNoMoreThanIsLeft(t *testing.T) {
 	if err := errors.Join(os.WriteFile(file, make([]byte, maxGitConfig), 0o644), os.Mkdir(filepath.Join(dir, "full"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 2 * maxLooks / maxGitConfig {
+	for i := range 2 * maxFingerprints / maxGitConfig {
 		if err := os.Link(file, filepath.Join(dir, "full", strconv.FormatInt(i, 10))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	left := NewBudget()
 	full := filepath.Join(dir, "full")
-	before := Looks(full, left)
-	if left.looks > maxGitConfig || left.looks < 0 {
-		t.Errorf("%d bytes are left", left.looks)
+	before := Fingerprint(full, left)
+	if left.fingerprints > maxGitConfig || left.fingerprints < 0 {
+		t.Errorf("%d bytes are left", left.fingerprints)
 	}
-	left.looks = 2048
-	if now := Looks(full, left); now == before || left.looks > 0 || now == Looks(full, left) {
+	left.fingerprints = 2048
+	if now := Fingerprint(full, left); now == before || left.fingerprints > 0 || now == Fingerprint(full, left) {
 		t.Error("a directory looks as before, though not all of it was looked at")
 	}
-	if was := Looks(file, left); was != Looks(file, left) {
+	if was := Fingerprint(file, left); was != Fingerprint(file, left) {
 		t.Error("a file looks otherwise without a change")
 	}
 	many := filepath.Join(dir, "many")
@@ -153,7 +153,7 @@ func TestLooksAtNoMoreThanIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if was := Looks(many, NewBudget()); was == Looks(many, NewBudget()) {
+	if was := Fingerprint(many, NewBudget()); was == Fingerprint(many, NewBudget()) {
 		t.Error("a directory looks as before, though not all of it was looked at")
 	}
 }

@@ -177,7 +177,7 @@ func (u *unprotectedPath) state(left *workspace.Budget) string {
 	if isStubDir(u.Path) { // another command's stub
 		return ""
 	}
-	return workspace.Looks(u.Path, left)
+	return workspace.Fingerprint(u.Path, left)
 }
 
 // LeaveUnprotected removes the holds that an engine without mount.nested cannot protect. The host

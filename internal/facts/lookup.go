@@ -240,7 +240,7 @@ func (f *lookup) submodules(own, within []string) map[string]submodule {
 			way := f.Follow(filepath.Join(p, ".git"))
 			look := fmt.Sprintf("%q%q%d", way.Links, way.End, way.Kind)
 			if way.Kind == view.File {
-				look += workspace.Looks(way.End, f.left)
+				look += workspace.Fingerprint(way.End, f.left)
 			}
 			if found[p] = (submodule{from, look}); way.Kind != view.Absent {
 				enter(p, from)

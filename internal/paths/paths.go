@@ -85,3 +85,11 @@ func Outermost(list []string) (outer []string) {
 	}
 	return outer
 }
+
+// Join appends a name to a path. It does not clean the path: ".." after a symlink is not lexical.
+func Join(dir, name string) string {
+	if dir == "/" {
+		return "/" + name
+	}
+	return dir + "/" + name
+}

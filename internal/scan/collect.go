@@ -110,7 +110,7 @@ func (c *collection) gather(n *node, path string) {
 		if f.Path == "" {
 			f.Path = path
 		} else {
-			f.Path = join(path, f.Path)
+			f.Path = paths.Join(path, f.Path)
 		}
 		c.add(f, n.id.dev)
 	}
@@ -120,12 +120,12 @@ func (c *collection) gather(n *node, path string) {
 		}
 	}
 	for _, l := range n.links {
-		if at := join(path, l.name); c.leads(at, l.state) {
+		if at := paths.Join(path, l.name); c.leads(at, l.state) {
 			c.out.Found = append(c.out.Found, Found{Path: at, Reason: Leads, Symlink: true, Pattern: -1})
 		}
 	}
 	for _, child := range n.dirs {
-		c.gather(child, join(path, child.name))
+		c.gather(child, paths.Join(path, child.name))
 	}
 }
 
@@ -162,7 +162,7 @@ func (c *collection) links(n *node, path string) {
 		}
 	}
 	for _, child := range n.dirs {
-		c.links(child, join(path, child.name))
+		c.links(child, paths.Join(path, child.name))
 	}
 }
 
@@ -173,7 +173,7 @@ func (c *collection) name(dir string, dev uint64) {
 		return // removed since the scan read it
 	}
 	for _, e := range entries {
-		at := join(dir, e.name)
+		at := paths.Join(dir, e.name)
 		if h, ok := c.files[file{dev, e.inode}]; ok && e.kind == unix.DT_REG && h.path != at && !c.known[at] {
 			c.linkTo(h, at)
 		}

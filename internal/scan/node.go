@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/glob"
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 // A node is the remembered state of one directory.
@@ -192,7 +193,7 @@ func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
 	} else if e.kind == unix.DT_LNK && m.Dir != m.Any {
 		// The link's target can change without this directory's times.
 		n.timesReliable = false
-		if info, err := os.Stat(join(path, e.name)); err == nil && info.IsDir() {
+		if info, err := os.Stat(paths.Join(path, e.name)); err == nil && info.IsDir() {
 			pattern = m.Dir
 		}
 	}

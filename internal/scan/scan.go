@@ -12,6 +12,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/internal/glob"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 // maxEntries is how many names the trees of one scan may have. A first scan of that size takes a
@@ -120,7 +121,7 @@ func (w *walk) refresh(n *node, path string, depth int) {
 	n.size = 1
 	var others sync.WaitGroup
 	for _, child := range n.dirs {
-		at := join(path, child.name)
+		at := paths.Join(path, child.name)
 		if !w.apart(child) {
 			w.refresh(child, at, depth+1)
 			continue
@@ -172,10 +173,3 @@ func (w *walk) apart(n *node) bool {
 // microsecond, and to wake a processor a hundred. A directory of unknown size gets a goroutine
 // after that many other directories.
 const worthwhile = 1000
-
-func join(dir, name string) string {
-	if dir == "/" {
-		return "/" + name
-	}
-	return dir + "/" + name
-}
