@@ -646,7 +646,7 @@ func TestAttacksOnInstructions(t *testing.T) {
 func instructionAttacks(short bool) []attack {
 	var attacks []attack
 	for _, name := range []string{".claude/settings.json", ".cursor/rules", ".codex/config", ".zed/tasks.json", ".vscode/tasks.json", ".idea/x.xml", ".gemini/settings.json", ".opencode/plugins", "opencode.json", ".helix/languages.toml", ".devcontainer/devcontainer.json",
-		".mcp.json", ".envrc", ".gitmodules", "x.code-workspace"} {
+		".mcp.json", ".envrc", ".gitmodules", ".devcontainer.json", "x.code-workspace"} {
 		if !short || name == ".mcp.json" {
 			attacks = append(attacks, attack{
 				name: strings.ReplaceAll(name, "/", " "), setup: initial + "mkdir -p $(dirname " + name + "); echo : >" + name,
@@ -678,7 +678,7 @@ func instructionAttacks(short bool) []attack {
 		}
 	}
 	// What hooks read is told at the top as well.
-	for _, name := range []string{".husky/pre-commit", ".pre-commit-config.yaml"} {
+	for _, name := range []string{".husky/pre-commit", ".pre-commit-config.yaml", ".pre-commit-config.yml", "prek.toml", ".local-overcommit.yml"} {
 		top, _, _ := strings.Cut(name, "/")
 		attacks = append(attacks, attack{name: top + ", changed at the top", told: true, reported: "w/" + top + `"`,
 			setup: initial + "mkdir -p $(dirname " + name + "); echo : >" + name, commands: []string{hook + " >" + name}, act: "sh " + name})

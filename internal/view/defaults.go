@@ -22,13 +22,13 @@ var unaskedInstructions = [...]string{".vscode", ".claude", ".codex", ".cursor",
 // opens them. They are protected where they exist, but not held: tools fail at an empty directory
 // in the place of a file, and jj moves an empty file. The host reports a command that makes one.
 var askedInstructions = [...]string{".envrc", ".mcp.json", ".devcontainer", ".gitmodules", ".helix", ".idea", "opencode.json", "opencode.jsonc",
-	".lazygit.yml", ".hg/requires", ".hg/sharedpath",
+	".devcontainer.json", ".lazygit.yml", ".hg/requires", ".hg/sharedpath",
 	".jj/repo/config.toml", ".jj/workspace-config.toml", ".jj/repo/config-id", ".jj/workspace-config-id"}
 
 // commitInstructions are what the user's hooks may read at the next commit. People change them as
 // often as their code, so they are not protected: the host reports a command that makes or changes
 // one, and one that puts a symlink or file in the place of redirectDirs.
-var commitInstructions = slices.Concat([]string{".husky", ".pre-commit-config.yaml", ".overcommit.yml"}, lefthookFiles(), redirectDirs[:])
+var commitInstructions = slices.Concat([]string{".husky", ".pre-commit-config.yaml", ".pre-commit-config.yml", "prek.toml", ".overcommit.yml", ".local-overcommit.yml"}, lefthookFiles(), redirectDirs[:])
 
 // redirectDirs are directories of names above. A symlink in the place of one, or a file in the place
 // of .jj/repo, leads to another directory: the tool obeys the names in that.
@@ -55,13 +55,13 @@ const workspaceFile = ".code-workspace"
 
 // shellFiles are what shells run when they start. They are protected where they exist.
 var shellFiles = [...]string{
-	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile",
+	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile",
 	".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout",
 }
 
 // homeFiles are also what programs of the host execute or obey, in a home directory.
 var homeFiles = [...]string{
-	".gitconfig", ".config/git", ".ssh", ".config/fish", ".config/systemd", ".config/autostart", ".config/environment.d",
+	".gitconfig", ".config/git", ".ssh", ".config/fish", ".config/systemd", ".local/share/systemd", ".config/autostart", ".config/environment.d",
 }
 
 // DefaultProtected lists the names that ProtectPathsExcept may have.
