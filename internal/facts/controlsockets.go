@@ -11,66 +11,53 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// controlSockets are those of this caller. A path with a slash at its end is a directory of
-// sockets.
-func (m *Machine) controlSockets() []view.ControlSocket {
-	const containers = "containers that mount the whole host, as root"
-	list := []view.ControlSocket{
-		{Path: "/run/docker.sock", Gives: containers, Always: true},
-		{Path: "/var/run/docker.sock", Gives: containers, Always: true},
-		{Path: "/run/containerd/containerd.sock", Gives: containers, Always: true},
-		{Path: "/run/k3s/containerd/containerd.sock", Gives: containers, Always: true},
-		{Path: "/run/crio/crio.sock", Gives: containers, Always: true},
-		{Path: "/run/podman/podman.sock", Gives: containers, Always: true},
-		{Path: "/run/buildkit/buildkitd.sock", Gives: "builds that run as root on the host", Always: true},
-		{Path: "/run/libvirt/libvirt-sock", Gives: "virtual machines with the host's disks", Always: true},
-		{Path: "/run/libvirt/virtqemud-sock", Gives: "virtual machines with the host's disks", Always: true},
-		{Path: "/var/lib/lxd/unix.socket", Gives: containers, Always: true},
-		{Path: "/var/lib/incus/unix.socket", Gives: containers, Always: true},
-		{Path: "/var/snap/lxd/common/lxd/unix.socket", Gives: containers, Always: true},
-		{Path: "/run/dbus/system_bus_socket", Gives: "the services of the system, over D-Bus", Always: true, OnRequest: true},
-		{Path: "/run/systemd/private", Gives: "the control of the system's services", Always: true},
-		{Path: "/tmp/.X11-unix/", Gives: "every keystroke and window of the X11 session", OnRequest: true},
+// controlSockets are the sockets of services that give this caller more than any sandbox permits.
+func (m *Machine) controlSockets() (list []view.ControlSocket) {
+	add := func(s view.ControlSocket, sockets ...string) {
+		for _, s.Path = range sockets {
+			list = append(list, s)
+		}
 	}
+	const yours, wayland = "containers that mount all that is yours", "the windows and the clipboard of the Wayland session"
+	add(view.ControlSocket{Gives: "containers that mount the whole host, as root", Always: true},
+		"/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/k3s/containerd/containerd.sock", "/run/crio/crio.sock",
+		"/run/podman/podman.sock", "/var/lib/lxd/unix.socket", "/var/lib/incus/unix.socket", "/var/snap/lxd/common/lxd/unix.socket")
+	add(view.ControlSocket{Gives: "builds that run as root on the host", Always: true}, "/run/buildkit/buildkitd.sock")
+	add(view.ControlSocket{Gives: "virtual machines with the host's disks", Always: true}, "/run/libvirt/libvirt-sock", "/run/libvirt/virtqemud-sock")
+	add(view.ControlSocket{Gives: "the services of the system, over D-Bus", Always: true, OnRequest: true}, "/run/dbus/system_bus_socket")
+	add(view.ControlSocket{Gives: "the control of the system's services", Always: true}, "/run/systemd/private")
+	add(view.ControlSocket{Gives: "every keystroke and window of the X11 session", OnRequest: true}, "/tmp/.X11-unix/")
 	runtimes := []string{filepath.Join("/run/user", strconv.Itoa(int(m.uid())))}
 	if dir, _ := m.Caller.LookupEnv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && !slices.Contains(runtimes, filepath.Clean(dir)) {
 		runtimes = append(runtimes, filepath.Clean(dir))
 	}
+	display, _ := m.Caller.LookupEnv("WAYLAND_DISPLAY")
 	for _, dir := range runtimes {
+		in := func(name string) string { return filepath.Join(dir, name) }
 		always := strings.HasPrefix(dir, "/run/user/")
-		for _, s := range []view.ControlSocket{
-			{Path: "podman/podman.sock", Gives: "containers that mount all that is yours"},
-			{Path: "docker.sock", Gives: "containers that mount all that is yours"},
-			{Path: "buildkit/buildkitd.sock", Gives: "builds that mount all that is yours"},
-			{Path: "containerd/containerd.sock", Gives: "containers that mount all that is yours"},
-			{Path: "libvirt/libvirt-sock", Gives: "virtual machines that mount all that is yours"},
-			{Path: "systemd/private", Gives: "programs that run as you, outside of any sandbox"},
-			{Path: "bus", Gives: "programs that run as you, outside of any sandbox, over D-Bus", OnRequest: true},
-			{Path: "wayland-0", Gives: "the windows and the clipboard of the Wayland session", OnRequest: true},
-			{Path: "wayland-1", Gives: "the windows and the clipboard of the Wayland session", OnRequest: true},
-		} {
-			s.Path, s.Always = filepath.Join(dir, s.Path), always
-			list = append(list, s)
-		}
-		if name, _ := m.Caller.LookupEnv("WAYLAND_DISPLAY"); name != "" {
-			if !filepath.IsAbs(name) {
-				name = filepath.Join(dir, name)
-			}
-			list = append(list, view.ControlSocket{Path: filepath.Clean(name), Gives: "the windows and the clipboard of the Wayland session", OnRequest: true})
+		add(view.ControlSocket{Gives: yours, Always: always}, in("podman/podman.sock"), in("docker.sock"), in("containerd/containerd.sock"))
+		add(view.ControlSocket{Gives: "builds that mount all that is yours", Always: always}, in("buildkit/buildkitd.sock"))
+		add(view.ControlSocket{Gives: "virtual machines that mount all that is yours", Always: always}, in("libvirt/libvirt-sock"))
+		add(view.ControlSocket{Gives: "programs that run as you, outside of any sandbox", Always: always}, in("systemd/private"))
+		add(view.ControlSocket{Gives: "programs that run as you, outside of any sandbox, over D-Bus", Always: always, OnRequest: true}, in("bus"))
+		add(view.ControlSocket{Gives: wayland, Always: always, OnRequest: true}, in("wayland-0"), in("wayland-1"))
+		if filepath.IsAbs(display) {
+			add(view.ControlSocket{Gives: wayland, OnRequest: true}, filepath.Clean(display))
+		} else if display != "" {
+			add(view.ControlSocket{Gives: wayland, OnRequest: true}, in(display))
 		}
 	}
 	for _, home := range [...]string{m.home(), m.Caller.Home} {
-		if home == "" {
-			continue
-		}
 		for _, p := range [...]string{".docker/run/docker.sock", ".docker/desktop/docker.sock", ".colima/default/docker.sock", ".rd/docker.sock", ".orbstack/run/docker.sock"} {
-			list = append(list, view.ControlSocket{Path: filepath.Join(home, p), Gives: "containers that mount all that is yours"})
+			if home != "" {
+				add(view.ControlSocket{Gives: yours}, filepath.Join(home, p))
+			}
 		}
 	}
 	for _, variable := range [...]string{"DOCKER_HOST", "CONTAINER_HOST", "BUILDKIT_HOST", "CONTAINERD_ADDRESS", "DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS"} {
 		value, _ := m.Caller.LookupEnv(variable)
 		if p := socketIn(value); p != "" {
-			list = append(list, view.ControlSocket{Path: p, Gives: "what " + variable + " is for", OnRequest: strings.HasPrefix(variable, "DBUS_")})
+			add(view.ControlSocket{Gives: "what " + variable + " is for", OnRequest: strings.HasPrefix(variable, "DBUS_")}, p)
 		}
 	}
 	return list

@@ -118,17 +118,12 @@ func gitHubHost(server string) (string, error) {
 	return u.Host, nil
 }
 
-// ghToken caches the output of `gh auth token`, which takes longer than a command.
+// ghToken caches the output of `gh auth token`, which takes longer than many commands.
 type ghToken struct {
 	mu    sync.Mutex
 	token string
 	until time.Time
 }
-
-const (
-	ghTokenFor     = 5 * time.Minute
-	ghTokenTimeout = 5 * time.Second
-)
 
 // get asks for the token of that server: gh may be logged in to another one.
 func (g *ghToken) get(ctx context.Context, m *Machine, server string) (string, error) {
@@ -141,7 +136,7 @@ func (g *ghToken) get(ctx context.Context, m *Machine, server string) (string, e
 	if err != nil {
 		return "", fmt.Errorf("neither GH_TOKEN nor GITHUB_TOKEN is set, and there is no gh to ask: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, ghTokenTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	cmd := gh.Command(ctx, "auth", "token", "--hostname", server)
 	for _, name := range [...]string{"HOME", "XDG_CONFIG_HOME", "GH_CONFIG_DIR", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"} {
@@ -160,7 +155,7 @@ func (g *ghToken) get(ctx context.Context, m *Machine, server string) (string, e
 	case token == "" || strings.ContainsAny(token, " \t\r\n\x00"):
 		return "", errors.New("gh auth token printed something that is not a token")
 	}
-	g.token, g.until = token, time.Now().Add(ghTokenFor)
+	g.token, g.until = token, time.Now().Add(5*time.Minute)
 	return token, nil
 }
 

@@ -87,7 +87,7 @@ func TestHiddenRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i := range view.MaxHidden + 1 {
+	for i := range view.MaxPaths + 1 {
 		if err := os.WriteFile(tr.project+"/sub/"+strings.Repeat("x", i%200)+string(rune('a'+i/200)), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -15,8 +15,8 @@ import (
 // HostPaths is what sbxhost itself obeys and runs.
 type HostPaths struct {
 	Configs      []string          // in force, as spelled
-	TrustChecked bool              // sbxhost obeys only texts of these that it has checked
-	EngineDir    string            // the directory of engines that were installed with it, if it is not its own
+	TrustChecked bool              // sbxhost obeys only texts of these that a person has trusted
+	EngineDir    string            // the directory of engines that were installed with sbxhost, if it is not sbxhost's
 	Engines      []string          // names of engines
 	Programs     []string          // executables that it may run outside of sandboxes
 	Sources      map[string]string // paths of declared engines, by name
@@ -28,8 +28,12 @@ type HostPaths struct {
 func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.HostPath, err error) {
 	const inForce, remembered, program, config = "the configuration in force", "what is remembered about sandboxes", "a program that runs sandboxes", "a configuration of yours"
 	add := func(kind view.HostPathKind, p, what string, names ...string) {
+		one := view.HostPath{Path: p, Description: what, Kind: kind, Names: names}
+		if kind == view.HostState {
+			one.Attribute = "XDG_STATE_HOME"
+		}
 		if filepath.IsAbs(p) {
-			list = append(list, view.HostPath{Path: p, Description: what, Kind: kind, Names: names})
+			list = append(list, one)
 		}
 	}
 	kind := view.HostConfig
@@ -72,7 +76,9 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 	}
 	if owner != nil && owner.Home != "" {
 		add(view.HostNames, owner.Home, "the sandboxes of the workspace's owner", ".config/sbxhost", ".local/state/sbxhost")
+		add(view.HostState, filepath.Join(owner.Home, ".local/state/sbxhost"), remembered)
 	}
+	add(view.HostState, caller.StateDir(), remembered)
 	path, _ := caller.LookupEnv("PATH")
 	for _, entry := range filepath.SplitList(path) {
 		if !filepath.IsAbs(entry) {
@@ -83,14 +89,6 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Sources)) {
 		add(view.HostEngine, o.Sources[name], fmt.Sprintf("engine %q", name))
-	}
-	hidden := view.HostPath{Attribute: "XDG_STATE_HOME", Description: remembered, Kind: view.HostState}
-	if hidden.Path = caller.StateDir(); hidden.Path != "" {
-		list = append(list, hidden)
-	}
-	if owner != nil && owner.Home != "" {
-		hidden.Path = filepath.Join(owner.Home, ".local/state/sbxhost")
-		list = append(list, hidden)
 	}
 	return append(list, o.Records...), nil
 }

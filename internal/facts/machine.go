@@ -165,7 +165,7 @@ type scanners struct {
 	known map[string]*scan.Scanner
 }
 
-// scanner returns the Scanner for those rules and directories. key stands for the rest of q.
+// scanner returns the Scanner for a query with rules in directories. key stands for the rest of the query.
 func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query, dirs []string) *scan.Scanner {
 	key += "\x00\x00" + strings.Join(dirs, "\x00") + "\x00"
 	for _, rule := range rules {
@@ -175,13 +175,10 @@ func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query, dirs []s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known[key] == nil {
-		if s.known == nil || len(s.known) >= maxScanners {
+		if s.known == nil || len(s.known) >= 256 { // symlinks in patterns can lead elsewhere for each command
 			s.known = map[string]*scan.Scanner{}
 		}
 		s.known[key] = scan.New(q, dirs...)
 	}
 	return s.known[key]
 }
-
-// maxScanners bounds them: symlinks in patterns can lead elsewhere for every command.
-const maxScanners = 256

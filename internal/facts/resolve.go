@@ -32,8 +32,7 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolution, error) {
 	network, notes := q.SpecNetwork()
 	out.Spec.Network = network
 	if m.Owner != nil {
-		user := m.Owner.User
-		out.Spec.User = &user
+		out.Spec.User = new(m.Owner.User)
 	}
 	if err := q.CheckCredentials(m.Sets()); err != nil {
 		return nil, err

@@ -139,7 +139,7 @@ func (p *toolchainInput) list() (dirs []view.ToolDir, refused []string) {
 			dirs = append(dirs, view.ToolDir{Path: filepath.Join(base, name), Variable: variable, Value: value})
 		}
 	}
-	// A directory around another one comes first, and makes that unnecessary.
+	// A directory comes before those in it: it makes them unnecessary.
 	slices.SortStableFunc(dirs, func(a, b view.ToolDir) int { return cmp.Compare(len(a.Path), len(b.Path)) })
 	return dirs, refused
 }
@@ -173,24 +173,17 @@ func (p *toolchainInput) expand(base string) (dir, variable string) {
 	return filepath.Join(p.home, rest), ""
 }
 
-// safe reports whether a variable's directory may be shown, as a whole or in part: not the system's
-// own, none above the home directory, and none with credentials.
+// safe reports whether a variable's directory may be shown, as a whole or in part: it is not the system's,
+// does not contain the home directory, and holds no credentials.
 func (p *toolchainInput) safe(dir string, whole bool) bool {
-	if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || strings.IndexByte(dir, 0) >= 0 {
+	contains := func(place string) bool { return paths.Inside(dir, place) }
+	switch {
+	case !filepath.IsAbs(dir), filepath.Clean(dir) != dir, strings.IndexByte(dir, 0) >= 0, paths.InsideAny([]string{"/etc", "/proc", "/sys", "/dev", "/run"}, dir),
+		slices.ContainsFunc([]string{"/boot", "/root", "/var", "/tmp", "/home", "/usr", "/Users", "/System", "/Library", "/private"}, contains):
 		return false
-	}
-	for _, system := range [...]string{"/etc", "/proc", "/sys", "/dev", "/boot", "/root", "/var", "/run", "/tmp", "/home", "/usr", "/Users", "/System", "/Library", "/private"} {
-		if paths.Inside(dir, system) {
-			return false
-		}
-	}
-	if paths.InsideAny([]string{"/etc", "/proc", "/sys", "/dev", "/run"}, dir) {
-		return false
-	}
-	if p.home == "" {
+	case p.home == "":
 		return true
-	}
-	if paths.Inside(dir, p.home) {
+	case contains(p.home):
 		return false
 	}
 	for _, place := range view.SecretDirs {

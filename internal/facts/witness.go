@@ -16,7 +16,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-const credentials = "it can contain credentials"
+const mayHoldCredentials = "it can contain credentials"
 
 // WhyNotProposed says why no hint may propose a path: the path can contain credentials, or gives a way
 // out of the sandbox. It is "" for every other path.
@@ -24,13 +24,13 @@ func (m *Machine) WhyNotProposed(p string) string {
 	for _, home := range m.homes() {
 		for _, place := range view.SecretDirs {
 			if paths.Inside(filepath.Join(home, place), p) || paths.Inside(p, home) {
-				return credentials
+				return mayHoldCredentials
 			}
 		}
 	}
 	// /home and /Users contain homes of others.
 	if base := filepath.Base(p); p == "/home" || p == "/Users" || view.Sensitive(base) || slices.Contains(credentialFiles[:], base) {
-		return credentials
+		return mayHoldCredentials
 	}
 	for _, s := range m.controlSockets() {
 		if strings.HasSuffix(s.Path, "/") && paths.Inside(filepath.Clean(s.Path), p) || paths.Inside(p, filepath.Clean(s.Path)) {
@@ -73,8 +73,7 @@ func (w *Witness) Listens(port uint16) bool {
 		}
 		defer f.Close()
 		for lines := bufio.NewScanner(f); lines.Scan(); {
-			const listening = "0A"
-			if row := strings.Fields(lines.Text()); len(row) > 3 && row[3] == listening && strings.HasSuffix(row[1], local) {
+			if row := strings.Fields(lines.Text()); len(row) > 3 && row[3] == "0A" /* it listens */ && strings.HasSuffix(row[1], local) {
 				return true
 			}
 		}

@@ -15,9 +15,9 @@ func TestWhyNotProposed(t *testing.T) {
 	m := &Machine{Config: Config{Caller: Caller{UID: os.Getuid(), Home: "/none/home"}}}
 	own := cmp.Or(accountHome(os.Getuid()), "/root")
 	for p, want := range map[string]string{
-		"/": credentials, "/none": credentials, "/none/home": credentials, "/none/home/.ssh/id": credentials, "/none/home/src": "",
-		"/root": credentials, "/root/.ssh": credentials, "/root/src": "", "/home": credentials, "/Users": credentials, "/home/src": "",
-		own: credentials, filepath.Join(own, ".aws/config"): credentials, "/srv": "", "/run": "it gives containers that mount the whole host, as root",
+		"/": mayHoldCredentials, "/none": mayHoldCredentials, "/none/home": mayHoldCredentials, "/none/home/.ssh/id": mayHoldCredentials, "/none/home/src": "",
+		"/root": mayHoldCredentials, "/root/.ssh": mayHoldCredentials, "/root/src": "", "/home": mayHoldCredentials, "/Users": mayHoldCredentials, "/home/src": "",
+		own: mayHoldCredentials, filepath.Join(own, ".aws/config"): mayHoldCredentials, "/srv": "", "/run": "it gives containers that mount the whole host, as root",
 	} {
 		if got := m.WhyNotProposed(p); got != want {
 			t.Errorf("%s: %q, want %q", p, got, want)

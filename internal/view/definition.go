@@ -10,11 +10,11 @@ import (
 	"maps"
 	"math/bits"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/sbxhost/sbxhost/internal/egress"
 	"github.com/sbxhost/sbxhost/shared"
@@ -152,22 +152,11 @@ func (d *Definition) Differs(other *Definition) string {
 	a, b := reflect.ValueOf(*d), reflect.ValueOf(*other)
 	for i := range a.NumField() {
 		if !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
-			return attributeOf(a.Type().Field(i).Name)
+			// BindPaths is bind_paths.
+			return strings.ToLower(regexp.MustCompile("([a-z])([A-Z])").ReplaceAllString(a.Type().Field(i).Name, "${1}_$2"))
 		}
 	}
 	return ""
-}
-
-// attributeOf spells a field as an attribute: BindPaths is bind_paths.
-func attributeOf(field string) string {
-	var b strings.Builder
-	for i, r := range field {
-		if unicode.IsUpper(r) && i > 0 {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
 }
 
 // NewReview is the Review of a definition whose commands each have their own.

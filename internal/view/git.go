@@ -406,7 +406,8 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		}
 	}
 	for _, o := range r.Files {
-		if !v.gitWritable && v.canWriteControl(&o) {
+		way := v.facts.Follow(o.Path)
+		if !v.gitWritable && (v.replaceableLink(&way) != "" || way.Err == nil && v.Creatable(way.End)) {
 			add(o.Path, o.Description, &Hold{File: o.File})
 		}
 	}
@@ -438,12 +439,6 @@ func nameInGit(layout *workspace.GitLayout, top, p string) string {
 		}
 	}
 	return p
-}
-
-// canWriteControl reports whether commands could write, or lead elsewhere, a path that git obeys.
-func (v *View) canWriteControl(o *workspace.GitControl) bool {
-	way := v.facts.Follow(o.Path)
-	return v.replaceableLink(&way) != "" || way.Err == nil && v.Creatable(way.End)
 }
 
 // behindLinks protects in the same way what git obeys elsewhere, through links in a git directory that

@@ -50,7 +50,7 @@ func (v *View) hide(found *SearchResult) error {
 			hidden = append(hidden, e.Path)
 		}
 	}
-	return tooMany(hidden, MaxHidden, "would have to be hidden", "deny_paths", "remove what is not needed there, or hide a directory as a whole by its name in deny_paths")
+	return tooMany(hidden, "would have to be hidden", "deny_paths", "remove what is not needed there, or hide a directory as a whole by its name in deny_paths")
 }
 
 // hideLiteral hides the single path that a rule names.
@@ -75,10 +75,8 @@ func (v *View) hideOne(found *SearchResult, f *scan.Found) error {
 	switch {
 	case f.Reason == scan.Matched || f.Reason == scan.HardLink && f.Pattern >= 0:
 		return v.hideFound(found, f, found.Deny[f.Pattern].Why())
-	case f.Reason == scan.SensitiveName || f.Reason == scan.HardLink:
-		if v.in.HideSensitive {
-			return v.hideFound(found, f, OriginSensitive)
-		}
+	case v.in.HideSensitive && (f.Reason == scan.SensitiveName || f.Reason == scan.HardLink):
+		return v.hideFound(found, f, OriginSensitive)
 	case f.Reason == scan.Socket:
 		if !slices.Contains(v.grantedSockets, f.Path) {
 			v.hideAt(f.Path, OriginSocket, nil)

@@ -37,7 +37,7 @@ func (v *View) checkHolds() error {
 			missing[at] = true
 		}
 	}
-	return tooMany(slices.Collect(maps.Keys(missing)), maxProtected, "that are not there would have to be held", "protect_paths", "remove the symlinks, or the settings of git, that name them")
+	return tooMany(slices.Collect(maps.Keys(missing)), "that are not there would have to be held", "protect_paths", "remove the symlinks, or the settings of git, that name them")
 }
 
 // chooseHold chooses the stub for a missing path. For a symlink, it is a stub of the target, which a
@@ -75,16 +75,6 @@ func (v *View) inWorkTree(p string) bool {
 		}
 	}
 	return false
-}
-
-// holdIgnored makes a stub directory tell git to ignore it, as many tools do: git clean and git
-// stash -u then leave it alone. It does not change a directory that somebody made; another
-// command's stub may exist.
-func (v *View) holdIgnored(p *locatedProtection) {
-	ignore := path.Join(p.way.End, ".gitignore")
-	if p.way.Kind == Absent || v.facts.Follow(ignore).Kind == File {
-		v.hold(ignore, &Hold{File: true, Content: "*\n"}, false)
-	}
 }
 
 // gitHold is a stub in a git directory with which git still works.

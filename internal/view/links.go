@@ -33,7 +33,7 @@ func (v *View) withLinksIn(list []protection) []protection {
 			if to.way.Err == nil && !elsewhere && (v.writer(to.way.End) == nil || paths.Inside(dir.End, to.way.End)) {
 				continue
 			}
-			if all = all && len(list) <= maxProtected; all {
+			if all = all && len(list) <= MaxPaths; all {
 				list = append(list, to.protection)
 			}
 		}

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"path"
 	"slices"
 	"strings"
 
@@ -12,20 +13,17 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// MaxHidden is how many paths are hidden from one command, and maxProtected how many are protected.
+// MaxPaths is how many paths are hidden from one command, how many are protected, and how many are held.
 // Each costs one or two mounts of some 50 microseconds.
-const (
-	MaxHidden    = 2000
-	maxProtected = 2000
-)
+const MaxPaths = 2000
 
-// tooMany refuses a definition that needs too many paths of one kind.
-func tooMany(paths []string, most int, be, attribute, hint string) error {
-	if len(paths) <= most {
+// tooMany refuses a definition that needs more than MaxPaths of one kind.
+func tooMany(paths []string, be, attribute, hint string) error {
+	if len(paths) <= MaxPaths {
 		return nil
 	}
 	dir, n := hostpath.MostIn(paths)
-	return invalidf(attribute, hint, "%d paths %s, more than %d; %d of them lie in %s", len(paths), be, most, n, hostpath.Quote(dir))
+	return invalidf(attribute, hint, "%d paths %s, more than %d; %d of them lie in %s", len(paths), be, MaxPaths, n, hostpath.Quote(dir))
 }
 
 // SearchResult is the result of a search through what is shown.
@@ -182,7 +180,7 @@ func (v *View) protectPaths(list []locatedProtection) error {
 			distinct[n] = p
 		}
 	}
-	if err := tooMany(ends, maxProtected, "would have to be protected", "protect_paths", "remove what is not needed there, protect or hide a directory as a whole, or say read_only = true"); err != nil {
+	if err := tooMany(ends, "would have to be protected", "protect_paths", "remove what is not needed there, protect or hide a directory as a whole, or say read_only = true"); err != nil {
 		return err
 	}
 	wanted := v.writableEntries()
@@ -226,8 +224,10 @@ func (v *View) protectPath(p *locatedProtection, wanted []shared.Entry) error {
 		if p.hold != nil {
 			missing = shared.MissingHold
 			v.hold(host, p.hold, false)
-			if p.ignored {
-				v.holdIgnored(p)
+			// As many tools do, make git ignore the stub: git clean and git stash -u then leave it alone. Not in a
+			// directory that somebody made; another command's stub may exist.
+			if ignore := path.Join(host, ".gitignore"); p.ignored && (p.way.Kind == Absent || v.facts.Follow(ignore).Kind == File) {
+				v.hold(ignore, &Hold{File: true, Content: "*\n"}, false)
 			}
 		} else if p.way.Kind == Absent {
 			continue

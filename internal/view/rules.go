@@ -62,10 +62,9 @@ func SetOf(rules []Rule) *glob.Set {
 // matches everywhere that commands can see; other relative ones are relative to the workspace's
 // root.
 func (v *View) Rules() (deny, protect []Rule, err error) {
-	if deny, err = v.rules("deny_paths", v.in.DenyPaths); err != nil {
-		return nil, nil, err
+	if deny, err = v.rules("deny_paths", v.in.DenyPaths); err == nil {
+		protect, err = v.rules("protect_paths", v.in.ProtectPaths)
 	}
-	protect, err = v.rules("protect_paths", v.in.ProtectPaths)
 	return deny, protect, err
 }
 

@@ -33,7 +33,12 @@ func Show(in *Input, facts Facts) (*View, error) {
 	if in.Session.Home != "" && v.home() != "" {
 		v.show(shared.Entry{Source: in.Session.Home, Path: v.home(), Access: shared.ReadWrite, Why: OriginHome})
 	}
-	for _, step := range []func() error{v.showRoots, v.showBinds, v.showToolchains, v.showSockets, v.showDevices, v.refusePlantedLinks, v.checkExcept, v.showSubstitutes, v.showAgent} {
+	for _, root := range in.Roots {
+		if err := v.showRoot(root); err != nil {
+			return nil, err
+		}
+	}
+	for _, step := range []func() error{v.showBinds, v.showToolchains, v.showSockets, v.showDevices, v.refusePlantedLinks, v.checkExcept, v.showSubstitutes, v.showAgent} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -44,15 +49,6 @@ func Show(in *Input, facts Facts) (*View, error) {
 // isRoot reports whether an entry shows the project's root or a writable one.
 func isRoot(e *shared.Entry) bool {
 	return e.Why == "workspace" || strings.HasPrefix(e.Why, "workspace.writable")
-}
-
-func (v *View) showRoots() error {
-	for _, root := range v.in.Roots {
-		if err := v.showRoot(root); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (v *View) showRoot(root workspace.RootDir) error {

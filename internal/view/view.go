@@ -294,17 +294,13 @@ var systemDirs = [...]string{
 // home is the private home directory of commands; may be empty.
 func (v *View) home() string { return Home(v.in.User.Home) }
 
-// fallbackHome is the private home if HOME is / or a system directory: nothing of the host
-// shows in /run, so that it can be made there also over the host's tree.
-const fallbackHome = "/run/home"
-
-// Home returns the path of the private home for a user's home directory: the same, unless the
-// operating system is in it, as with HOME=/ and some service accounts.
+// Home returns the path of the private home for a user's home directory: the same path, unless a part of
+// the operating system is in it, as with HOME=/, or around it, as with some service accounts.
 func Home(home string) string {
 	if home == "" || !hasSystem(home) {
 		return home
 	}
-	return fallbackHome
+	return "/run/home" // nothing of the host shows in /run, so a directory can be made there also over the host's tree
 }
 
 // hasSystem reports whether a home directory contains, or is in, a part of the operating system.
