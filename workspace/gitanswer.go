@@ -81,11 +81,7 @@ type fileState struct {
 }
 
 func stateOf(stat func(string, *unix.Stat_t) error, path string) (s fileState) {
-	err := stat(path, &s.Stat_t)
-	for err == syscall.EINTR {
-		err = stat(path, &s.Stat_t)
-	}
-	if errors.As(err, &s.err) {
+	if err := hostpath.Retry(func() error { return stat(path, &s.Stat_t) }); errors.As(err, &s.err) {
 		return fileState{err: s.err}
 	}
 	s.Atim, s.Blocks, s.Dev = unix.Timespec{}, 0, 0

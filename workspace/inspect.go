@@ -358,7 +358,7 @@ func linksOf(dir string) Acts {
 	for _, part := range [...]string{"", "refs", "logs"} { // many refs use up no other part's entries
 		left, top := maxLinked, filepath.Join(dir, part)
 		links, all := LinksIn(top, &left, func(p string) bool { return part != "" || entersGit(dir, p) }, func(p string, _ fs.DirEntry) {
-			if (part == "refs" || gitindex.MayBeRef(strings.TrimPrefix(p, dir+"/"))) && gitindex.Astray(beginning(p)) {
+			if (part == "refs" || gitindex.MayBeRef(strings.TrimPrefix(p, dir+"/"))) && gitindex.LeadsToNoRef(beginning(p)) {
 				found.Unclear(fmt.Sprintf("git: %.300q is a ref to what is none, and git writes to that file: %q", p, beginning(p)))
 			}
 		})
@@ -376,7 +376,7 @@ func linksOf(dir string) Acts {
 // changed it.
 func unknown() string { return fmt.Sprint(time.Now().UnixNano()) }
 
-// beginning returns the first bytes of a regular file, enough for gitindex.Astray. There can be
+// beginning returns the first bytes of a regular file, enough for gitindex.LeadsToNoRef. There can be
 // thousands of refs, so it makes no os.File. It reads each one again: no time shows a write through a
 // mapping (see stampWithin).
 func beginning(p string) []byte {

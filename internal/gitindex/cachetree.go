@@ -13,8 +13,9 @@ import (
 	"strings"
 )
 
-// A cacheTree is what an index says of a directory: the tree object that git commit takes for it
-// without a look at the entries. A forged one adds files that git status and git diff do not show.
+// A cacheTree describes a directory in an index: it names the tree object that git commit uses for the
+// directory without a look at the entries. A forged one adds files that git status and git diff do not
+// show.
 type cacheTree struct {
 	count int // of entries in it; negative: git makes the tree anew
 	tree  []byte
@@ -22,22 +23,22 @@ type cacheTree struct {
 	seen  bool // there are entries in it
 }
 
-// believed reports whether git takes a tree of it, or of a directory in it, for which there are no
-// entries.
-func (t *cacheTree) believed() bool {
+// hasNoEntries reports whether git would use the tree of this directory, or of one in it, though it has
+// no entries.
+func (t *cacheTree) hasNoEntries() bool {
 	if t.count >= 0 && !t.seen {
 		return true
 	}
 	for _, sub := range t.below {
-		if sub.believed() {
+		if sub.hasNoEntries() {
 			return true
 		}
 	}
 	return false
 }
 
-// number reads a number as git writes it. Git reads others too, such as those that do not fit into 32
-// bits, in its own way.
+// number reads a number in the form in which git writes it. Git reads other forms in its own way, such as
+// numbers that do not fit into 32 bits.
 func number(text string) (int, bool) {
 	n, err := strconv.ParseInt(text, 10, 32)
 	return int(n), err == nil && strconv.FormatInt(n, 10) == text
@@ -46,7 +47,7 @@ func number(text string) (int, bool) {
 // maxDepth is how deep the directories of a name can lie.
 const maxDepth = maxName / 2
 
-// readCacheTree reads the description of a directory and of those in it, of which *left may still come.
+// readCacheTree reads the description of a directory and of those in it: at most *left directories.
 func readCacheTree(b []byte, size, depth int, left *int) (name string, t *cacheTree, rest []byte, ok bool) {
 	text, b, ok := bytes.Cut(b, []byte{0})
 	line, b, more := bytes.Cut(b, []byte{'\n'})
@@ -74,8 +75,8 @@ func readCacheTree(b []byte, size, depth int, left *int) (name string, t *cacheT
 	return string(text), t, b, true
 }
 
-// follows reports whether each tree in a TREE extension is what the entries make.
-func follows(data []byte, entries *io.SectionReader, version, count uint32, size int) bool {
+// treesMatch reports whether each tree in a TREE extension is the tree that the entries make.
+func treesMatch(data []byte, entries *io.SectionReader, version, count uint32, size int) bool {
 	dirs := min(minDirs+maxDirs*int(count), maxTrees)
 	left := dirs
 	_, t, rest, ok := readCacheTree(data, size, 0, &left)
@@ -85,24 +86,24 @@ func follows(data []byte, entries *io.SectionReader, version, count uint32, size
 	c := cursor{in: bufio.NewReaderSize(entries, window), version: version, size: size, left: int(count) + 1, dirs: dirs}
 	c.next()
 	_, _, ok = c.tree("", t)
-	return ok && c.left == 0 && !t.believed()
+	return ok && c.left == 0 && !t.hasNoEntries()
 }
 
-// A cursor goes through the entries of an index, which Read has read.
+// A cursor goes through the entries of an index after Read.
 type cursor struct {
 	in      *bufio.Reader
 	b       []byte // from the current one on
 	version uint32
 	size    int
-	left    int // the current one too
+	left    int // how many entries come, with the current one
 	name    string
-	n       int // the length of the current one
+	n       int // the length of the current entry
 	dirs    int // how many directories it may still enter
 	held    int // bytes of the trees that are not yet complete
 }
 
-// minDirs and, for each entry, maxDirs are the directories of an index whose trees are compared, but not
-// more than maxTrees. A command can write names with two thousand directories each.
+// treesMatch compares minDirs trees, and maxDirs more for each entry, but at most maxTrees. A command can
+// write names with two thousand directories each.
 const (
 	minDirs  = 1000
 	maxDirs  = 8
@@ -116,14 +117,14 @@ func (c *cursor) next() {
 	c.in.Discard(c.n)
 	if c.left--; c.left > 0 {
 		c.b, _ = c.in.Peek(window)
-		if c.name, _, c.n = readEntry(c.b, c.version, c.size, c.name); c.n == 0 { // somebody has just written it
+		if c.name, _, c.n = readEntry(c.b, c.version, c.size, c.name); c.n == 0 { // somebody has just written the file
 			c.dirs, c.name = 0, "/"
 		}
 	}
 }
 
-// tree goes through the entries of a directory. It returns the hash of its tree, and whether git
-// makes a tree of entries like these: an unfinished merge has none.
+// tree goes through the entries of a directory, and compares t, if there is one. It returns the hash of
+// the tree, and whether git makes a tree of entries like these: of an unfinished merge, it makes none.
 func (c *cursor) tree(prefix string, t *cacheTree) (sum []byte, whole, ok bool) {
 	var content bytes.Buffer
 	begun := c.left

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// MaxHead is how much of a HEAD git reads to judge it.
+// MaxHead is the number of bytes of a HEAD that git reads to decide whether it is valid.
 const MaxHead = 255
 
 var refPath = sync.OnceValue(func() *regexp.Regexp {
@@ -18,9 +18,9 @@ var refPath = sync.OnceValue(func() *regexp.Regexp {
 // ignore case.
 func MayBeRef(path string) bool { return refPath().MatchString(path) }
 
-// Astray reports whether a ref with that text, or with that beginning of MaxHead bytes, leads to what is
-// none: git would write a hash to that file, such as commondir.
-func Astray(text []byte) bool {
+// LeadsToNoRef reports whether a ref with that text, or with those first MaxHead bytes, leads to a file
+// that is no ref, such as commondir: git would write a hash to that file.
+func LeadsToNoRef(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("ref:")) && !ValidHead(text)
 }
 
@@ -36,9 +36,8 @@ func ValidHead(data []byte) bool {
 	return err == nil && len(data) >= hash
 }
 
-// Unfinished are the files and directories of a git directory by which git continues an operation:
-// their steps can be commands, and BISECT_NAMES is shell text before git 2.40. An empty MERGE_RR says
-// nothing.
+// Unfinished lists the files and directories of a git directory by which git continues an operation: their
+// steps can be commands, and before git 2.40, BISECT_NAMES is shell text. An empty MERGE_RR has no effect.
 var Unfinished = [...]string{"rebase-merge", "rebase-apply", "sequencer", "BISECT_START", "BISECT_NAMES", "MERGE_RR", "MERGE_AUTOSTASH"}
 
 // AppliedByCommit reports whether git commit applies a file of Unfinished: the resolved conflicts of

@@ -17,15 +17,15 @@ import (
 	"unicode"
 )
 
-// Version 4 leaves out what a name has in common with the one before, so a small index can spell long
-// names, and a command that wrote one would fill the host's memory. A name is a path that a file can
-// have. Together they are at most eight times as long as the index: a real one would need paths of
-// 500 bytes on average.
+// Version 4 leaves out the beginning that a name shares with the name before it. So a small index can
+// spell long names, with which a command would fill the host's memory. A name is at most as long as a
+// path, and all names together eight times as long as the index: to exceed that, a real index would need
+// paths of 500 bytes on average.
 const (
 	maxName  = 4095
 	maxNames = 8 // times the size of the index
 	maxLinks = 10_000
-	// Someone walks to each link, step by step.
+	// The host walks to each link, step by step.
 	maxLinkBytes = 1 << 20
 )
 
@@ -43,18 +43,18 @@ type Index struct {
 	Links []string
 }
 
-// Named reports whether git uses that name for an index, or for the shared part of one.
-func Named(base string) bool { return base == "index" || strings.HasPrefix(base, "sharedindex.") }
+// IsIndexName reports whether git uses that name for an index, or for the shared part of one.
+func IsIndexName(base string) bool { return base == "index" || strings.HasPrefix(base, "sharedindex.") }
 
-// HashSize returns the size of a hash in a repository's indexes, by its configuration: 0 if git may
-// read that in another way.
+// HashSize returns the size of a hash in a repository's indexes, as its configuration says: 0 if git may
+// understand the configuration in another way.
 func HashSize(config string) int {
 	config = strings.ToLower(config)
 	n := strings.Count(config, "objectformat")
 	if n == 0 {
 		return 20
 	}
-	// A section as git writes it, up to its last format of objects.
+	// The section in git's format, up to the last objectformat.
 	format := regexp.MustCompile(`(?m)^\[extensions\]\r?\n(?:[ \t]*\w+[ \t]*=[ \t]*\w+\r?\n)*[ \t]*objectformat[ \t]*=[ \t]*(sha1|sha256)\r?$`).FindStringSubmatch(config)
 	switch {
 	case format == nil || strings.Count(format[0], "objectformat") < n || strings.Contains(config, "\\"): // which joins lines
@@ -68,15 +68,15 @@ func HashSize(config string) int {
 // window is more than an entry has, in bytes.
 const window = 8 << 10
 
-// maxExtension bounds an extension that Read holds in memory, in bytes, and maxExtensions their number:
-// git writes less than ten, and a command empty ones by the million.
+// maxExtension bounds an extension that Read holds in memory, in bytes, and maxExtensions the number of
+// extensions: git writes less than ten, but a command can write millions of empty ones.
 const (
 	maxExtension  = 8 << 20
 	maxExtensions = 64
 )
 
 // Read reads an index of that length, with hashes of that size. It returns false if git would read the
-// text in another way, or not at all. It keeps few bytes of it, whatever a command wrote.
+// index in another way, or not at all. It holds few bytes in memory, whatever a command wrote.
 func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
 	end := length - int64(size) // without the checksum
 	bytesAt := func(at, n int64) []byte {
@@ -124,7 +124,7 @@ func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
 			i.Misplaced = name
 		}
 		switch kind := binary.BigEndian.Uint32(entry[24:]) & 0xf000; {
-		case name == "" || kind == 0x4000: // of a split or sparse index: git has the names elsewhere
+		case name == "" || kind == 0x4000: // of a split or sparse index: other files or objects have the names
 			return i, false
 		case kind == 0xe000:
 			if links += len(name); links > maxLinkBytes || strings.Count(name, "/") >= MaxDepth {
@@ -133,14 +133,14 @@ func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
 			i.Links = append(i.Links, name)
 		}
 		if starts = append(starts, int32(at)); shared > 0 {
-			starts[len(starts)-1] = -1 // a thread would begin here without the name before
+			starts[len(starts)-1] = -1 // a thread that begins here does not have the name before
 		}
 		at += int64(n)
 		in.Discard(n)
 	}
 	entries := io.NewSectionReader(r, 12, at-12)
 	i.Entries = string(sum.Sum(nil))
-	// Git finds this one from the back, within any other data.
+	// Git looks for the extension EOIE at this offset from the end, even within other data.
 	last := end - int64(12+size)
 	if b := bytesAt(last, 12); last >= 0 && (b == nil || string(b[:4]) == "EOIE" && (last < at || int64(binary.BigEndian.Uint32(b[8:])) != at)) {
 		return i, false
@@ -153,13 +153,13 @@ func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
 		}
 		more := int64(binary.BigEndian.Uint32(b[4:]))
 		switch at += 8; {
-		case more > end-at, string(b[:4]) == "link", string(b[:4]) == "IEOT" && !inStep(bytesAt(at, more), starts):
-			return i, false // other entries of a split index are in another file
+		case more > end-at, string(b[:4]) == "link", string(b[:4]) == "IEOT" && !startsMatch(bytesAt(at, more), starts):
+			return i, false // a split index ("link") has entries in another file
 		case string(b[:4]) == "TREE":
-			if described || !follows(bytesAt(at, more), entries, version, count, size) {
+			if described || !treesMatch(bytesAt(at, more), entries, version, count, size) {
 				return i, false
 			}
-			described = true // git writes one, and each costs a walk through all entries
+			described = true // git writes one. Each costs a walk through all entries
 		}
 		at += more
 	}
@@ -167,7 +167,7 @@ func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
 }
 
 // MayReplace reports whether packed refs name objects that git reads in the place of others. After an
-// error they may.
+// error in reading, it returns true.
 func MayReplace(refs io.Reader) bool {
 	const name = "refs/replace/"
 	b := make([]byte, 64<<10)
@@ -181,9 +181,9 @@ func MayReplace(refs io.Reader) bool {
 	}
 }
 
-// inStep reports whether a table of offsets, by which git's threads read the entries, matches these
-// entries.
-func inStep(table []byte, starts []int32) bool {
+// startsMatch reports whether a table of offsets, by which git's threads read the entries, has offsets
+// where entries start.
+func startsMatch(table []byte, starts []int32) bool {
 	if len(table)%8 != 4 {
 		return false
 	}
@@ -203,7 +203,7 @@ func misplaced(name string) bool {
 		if part == "" || part == "." || part == ".." {
 			return true
 		}
-		// As file systems may see it that ignore case, these letters, and everything after these.
+		// Some file systems ignore case, formatting characters, and the text after a colon or backslash.
 		part = strings.Map(func(r rune) rune {
 			if unicode.Is(unicode.Cf, r) {
 				return -1
@@ -220,11 +220,11 @@ func misplaced(name string) bool {
 	return false
 }
 
-// extended says in an entry's flags that there are more of them.
+// extended is the flag of an entry that has more flags.
 const extended = 0x4000
 
-// readEntry returns the name and the length of an entry of an index: 0 if it cannot read the entry.
-// before is the name of the entry before it: version 4 leaves out the common part.
+// readEntry returns an entry's name, the length of the part that the name shares with before, and the
+// entry's length: 0 if it cannot read the entry. before is the name of the entry before it.
 func readEntry(b []byte, version uint32, size int, before string) (name string, shared, n int) {
 	at := 40 + size
 	if at+2 > len(b) {
@@ -252,7 +252,7 @@ func readEntry(b []byte, version uint32, size int, before string) (name string, 
 		return "", 0, 0
 	}
 	name += string(b[at : at+i])
-	if told := int(flags & 0xfff); told != 0xfff && told != len(name) {
+	if declared := int(flags & 0xfff); declared != 0xfff && declared != len(name) {
 		return "", 0, 0 // git would use that length
 	}
 	if at += i + 1; version < 4 {

@@ -187,11 +187,19 @@ func (d *Dir) error(op, name string, err error) error {
 }
 
 // Openat is openat(2), repeated after a signal.
-func Openat(dir int, name string, flag int, perm uint32) (int, error) {
+func Openat(dir int, name string, flag int, perm uint32) (fd int, err error) {
+	err = Retry(func() (err error) {
+		fd, err = unix.Openat(dir, name, flag, perm)
+		return err
+	})
+	return fd, err
+}
+
+// Retry repeats a system call after a signal.
+func Retry(call func() error) error {
 	for {
-		fd, err := unix.Openat(dir, name, flag, perm)
-		if err != unix.EINTR {
-			return fd, err
+		if err := call(); err != unix.EINTR {
+			return err
 		}
 	}
 }

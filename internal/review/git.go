@@ -15,5 +15,5 @@ func (c *Change) packedRefs() name { return name(strings.TrimSuffix(c.Path, c.gi
 
 // isIndex reports whether a path in a git directory is the index of a repository, or a part of one.
 func isIndex(in string) bool {
-	return gitindex.Named(path.Base(in)) && !strings.Contains("/"+in, "/refs/") && !strings.Contains("/"+in, "/logs/") && !objects(in)
+	return gitindex.IsIndexName(path.Base(in)) && !strings.Contains("/"+in, "/refs/") && !strings.Contains("/"+in, "/logs/") && !objects(in)
 }

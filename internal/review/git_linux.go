@@ -72,11 +72,11 @@ func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change
 			done()
 		case c.Op != Deleted && c.New.Size > 0 && gitindex.AppliedByCommit(path.Base(full)):
 			c.Refused = "the next git commit would write files by it"
-		case c.Op != Deleted && c.New.Kind == File && (isIndex(c.git) || gitindex.Named(path.Base(full)) && r.trees[layer].upper.begins(c.Path, "DIRC")):
+		case c.Op != Deleted && c.New.Kind == File && (isIndex(c.git) || gitindex.IsIndexName(path.Base(full)) && r.trees[layer].upper.begins(c.Path, "DIRC")):
 			keep, err = r.mergeIndex(layer, &c, isGitDir(path.Dir(full), dirs.lower))
 		case c.Op != Deleted && c.New.Kind == File && gitindex.MayBeRef(c.git):
 			var ref []byte
-			if ref, err = r.trees[layer].upper.read(c.Path, maxGitFile); err == nil && gitindex.Astray(ref) {
+			if ref, err = r.trees[layer].upper.read(c.Path, maxGitFile); err == nil && gitindex.LeadsToNoRef(ref) {
 				c.Refused = "a ref to what is none: git would write to that file"
 			}
 		}

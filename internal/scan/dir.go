@@ -18,21 +18,24 @@ import (
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
-// readDir reads a directory, and its identity before that. It does not follow a symlink.
+// readDir returns the entries of a directory, and its identity before it read them. It does not follow a
+// symlink.
 func readDir(path string) (entries []dirent, id identity, err error) {
 	fd, err := hostpath.Openat(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, id, err
 	}
 	defer unix.Close(fd)
-	if id, err = identityBy(func(st *unix.Stat_t) error { return unix.Fstat(fd, st) }); err != nil {
+	var st unix.Stat_t
+	if err := hostpath.Retry(func() error { return unix.Fstat(fd, &st) }); err != nil {
 		return nil, id, err
 	}
+	id = identityOf(&st)
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	for {
 		var n int
-		err := ignoringEINTR(func() (err error) {
+		err := hostpath.Retry(func() (err error) {
 			n, err = unix.ReadDirent(fd, *buf)
 			return err
 		})
@@ -43,7 +46,7 @@ func readDir(path string) (entries []dirent, id identity, err error) {
 	}
 }
 
-// parse reads what the system writes about the entries of a directory.
+// parse adds the entries of the directory fd in b, which getdents(2) has filled.
 func parse(entries []dirent, fd int, b []byte) []dirent {
 	var one unix.Dirent
 	const header, length, inodeAt, typeAt = int(unsafe.Offsetof(one.Name)), unsafe.Offsetof(one.Reclen), unsafe.Offsetof(one.Ino), unsafe.Offsetof(one.Type)
@@ -56,7 +59,7 @@ func parse(entries []dirent, fd int, b []byte) []dirent {
 		inode, t := binary.NativeEndian.Uint64(b[inodeAt:]), b[typeAt]
 		name, _, _ := strings.Cut(text[header:size], "\x00")
 		b, text = b[size:], text[size:]
-		if name == "." || name == ".." || inode == 0 && runtime.GOOS != "linux" { // elsewhere, that is a removed one
+		if name == "." || name == ".." || inode == 0 && runtime.GOOS != "linux" { // a removed one has 0 elsewhere
 			continue
 		}
 		if t == unix.DT_UNKNOWN {
@@ -71,26 +74,28 @@ func parse(entries []dirent, fd int, b []byte) []dirent {
 	return entries
 }
 
-// identify returns the identity of the file at path now, or zero.
+// lstat returns the zero value with an error.
+func lstat(path string) (st unix.Stat_t, err error) {
+	err = hostpath.Retry(func() error { return unix.Lstat(path, &st) })
+	return st, err
+}
+
+// identify returns the identity of the file at path now. A missing one has none that a directory has.
 func identify(path string) identity {
-	id, _ := identityBy(func(st *unix.Stat_t) error { return unix.Lstat(path, st) })
-	return id
+	st, _ := lstat(path)
+	return identityOf(&st)
 }
 
-func identityBy(stat func(*unix.Stat_t) error) (id identity, err error) {
-	var st unix.Stat_t
-	if err := ignoringEINTR(func() error { return stat(&st) }); err != nil {
-		return id, err
-	}
-	return identity{uint64(st.Dev), st.Ino, st.Mtim.Nano(), st.Ctim.Nano()}, nil
+func identityOf(st *unix.Stat_t) identity {
+	return identity{uint64(st.Dev), st.Ino, st.Mtim.Nano(), st.Ctim.Nano()}
 }
 
-// began is any time.
+// began is the time from which clockLead counts; any time would do.
 var began = time.Now()
 
-// clockLead is the lead of the wall clock over the time that the machine has run since began. It
-// changes when somebody sets the clock, and when the machine sleeps, but not when the clock is
-// slowed down.
+// clockLead returns the lead of the wall clock over the time that the machine has run since began. It
+// changes when somebody sets the clock, and when the machine sleeps, but not when a service slows the
+// clock down.
 func clockLead() time.Duration {
 	now := time.Now()
 	return now.Round(0).Sub(began.Round(0)) - now.Sub(began)

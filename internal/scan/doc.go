@@ -2,9 +2,9 @@
 // them, socket files, and repositories.
 //
 // A Scanner remembers each directory by its identity - device, inode, times - and reads the
-// directory again when any of these has changed. Each scan looks at every directory, and at no
-// file: the result depends on names, types and inode numbers, which do not change without the
-// directory's times. So the result is true at the time of the call. It costs one lstat for each
+// directory again when any of these has changed. Each scan looks at every directory, and only at the
+// files that match: the result depends on names, types and inode numbers, which do not change without
+// the directory's times. So the result is true at the time of the call. It costs one lstat for each
 // directory, one or two microseconds, plus the changes; to read a directory costs about ten times
 // that.
 //

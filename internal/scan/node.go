@@ -36,15 +36,15 @@ type node struct {
 	deep          bool   // too deep, and not read
 }
 
-// itself reports the directory, unless a pattern matches it or a directory above it.
-func (n *node) itself(why Reason, owner uint32) {
+// reportSelf reports the directory, unless a pattern matches it or a directory above it.
+func (n *node) reportSelf(why Reason, owner uint32) {
 	if n.hide == 0 {
 		n.found = append(n.found, Found{Reason: why, Dir: true, Pattern: -1, UID: owner})
 	}
 }
 
-// reported is the finding of an entry of a directory.
-func reported(path string, e dirent, why Reason, pattern int) Found {
+// foundAt returns the finding of an entry of a directory.
+func foundAt(path string, e dirent, why Reason, pattern int) Found {
 	f := Found{Path: path, Reason: why, Dir: e.kind == unix.DT_DIR, Symlink: e.kind == unix.DT_LNK, Pattern: pattern}
 	if e.kind == unix.DT_REG {
 		f.inode = e.inode
@@ -61,8 +61,8 @@ func (n *node) files(yield func(inode uint64) bool) {
 	}
 }
 
-// identity changes with each change to a directory, and is another one for another directory: nobody
-// can set a change time, so it differs also where an inode number is used again.
+// identity changes with each change to a directory, and two directories have different ones: nobody can
+// set a change time, so it differs also if a new directory gets the inode number of an old one.
 type identity struct {
 	dev, ino     uint64
 	mtime, ctime int64
@@ -90,17 +90,9 @@ func timesReliable(id identity, now time.Time) bool {
 	return now.Sub(time.Unix(0, max(id.ctime, id.mtime))) > settling
 }
 
-// stepped is a change of clockLead that is too large for an inaccurate reading of two clocks:
+// clockStep is a change of clockLead that is too large for an inaccurate reading of two clocks:
 // somebody has set the wall clock, and a change to a directory can have an old time again.
-const stepped = settling / 2
-
-// look updates the content of n itself.
-func (w *walk) look(n *node, path string, last bool) error {
-	if n.timesReliable && (last || !n.shallow) && identify(path) == n.id {
-		return nil
-	}
-	return w.read(n, path, last)
-}
+const clockStep = settling / 2
 
 // read reads a directory again. It keeps the known nodes of directories in it, to compare them.
 func (w *walk) read(n *node, path string, last bool) error {
@@ -112,11 +104,9 @@ func (w *walk) read(n *node, path string, last bool) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
 		return nil // removed, or never a directory
 	case errors.Is(err, fs.ErrPermission):
-		var st unix.Stat_t
-		if err := ignoringEINTR(func() error { return unix.Lstat(path, &st) }); err != nil {
-			return nil
+		if st, err := lstat(path); err == nil {
+			n.reportSelf(Unsearched, st.Uid)
 		}
-		n.itself(Unsearched, st.Uid)
 		return nil
 	case err != nil:
 		return &fs.PathError{Op: "search", Path: path, Err: err}
@@ -152,14 +142,14 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 				n.links = append(n.links, link{strings.Clone(e.name), next})
 			}
 		case e.kind == unix.DT_SOCK && w.query.Sockets && n.hide == 0:
-			n.found = append(n.found, reported(strings.Clone(e.name), e, Socket, -1))
+			n.found = append(n.found, foundAt(strings.Clone(e.name), e, Socket, -1))
 		}
 		if !w.query.Repositories || n.hide != 0 {
 			continue
 		}
 		switch e.name {
 		case ".git":
-			n.itself(Repository, 0)
+			n.reportSelf(Repository, 0)
 		case "HEAD":
 			head = e.kind != unix.DT_DIR
 		case "objects":
@@ -174,9 +164,9 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 	switch {
 	case n.name == ".git" || !head:
 	case objects && refs:
-		n.itself(Bare, 0)
+		n.reportSelf(Bare, 0)
 	case common:
-		n.itself(OfWorktree, 0)
+		n.reportSelf(OfWorktree, 0)
 	}
 }
 
@@ -198,7 +188,7 @@ func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
 		}
 	}
 	named = pattern < 0 && n.hide == 0 && e.kind != unix.DT_DIR && w.query.Name != nil && w.query.Name(e.name)
-	report := func(why Reason) { n.found = append(n.found, reported(strings.Clone(e.name), e, why, pattern)) }
+	report := func(why Reason) { n.found = append(n.found, foundAt(strings.Clone(e.name), e, why, pattern)) }
 	if pattern >= 0 {
 		report(Matched)
 	} else if named {
@@ -226,12 +216,4 @@ func (w *walk) enter(n *node, name string, pattern int, known *node) {
 		child = known
 	}
 	n.dirs = append(n.dirs, child)
-}
-
-func ignoringEINTR(f func() error) error {
-	for {
-		if err := f(); err != unix.EINTR {
-			return err
-		}
-	}
 }

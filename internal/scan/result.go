@@ -26,7 +26,7 @@ const (
 	Unsearched                  // a directory that cannot be read
 	TooDeep                     // a directory that is too deep, or has too long a path, to be searched
 	OfWorktree                  // a directory that git takes for the git directory of a worktree
-	Leads                       // a symlink to a directory of the trees, if a pattern can match only behind it
+	Leads                       // a symlink to a directory of the trees, behind which a pattern can match, but not at its target
 )
 
 // Found is one path in a result.
@@ -35,7 +35,7 @@ type Found struct {
 	Reason     Reason
 	Dir        bool
 	Symlink    bool   // Path is a symlink; its target is not followed
-	Pattern    int    // of Matched and HardLink: the index in the Set; -1 for a match of Name
+	Pattern    int    // of Matched and HardLink: the index in the Set; else -1
 	LinkedName string // of HardLink: the name that matches
 	UID        uint32 // of Unsearched: the owner
 	inode      uint64 // of a regular file

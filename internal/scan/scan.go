@@ -50,12 +50,12 @@ type Scanner struct {
 	now   func() time.Time
 
 	mu   sync.Mutex
-	lead time.Duration // see clockLead; after a change of it, all older state is forgotten
+	lead time.Duration // see clockLead; after a change of it, the Scanner forgets everything
 	root *node         // has the remembered state of the roots
 }
 
 // New makes a Scanner that searches the directories in roots. They must be absolute, resolved, and not
-// nested in one another. A root that is missing or is not a directory contains nothing.
+// nested in one another. A root may be missing, or a file, which the scan can report itself.
 func New(q Query, roots ...string) *Scanner {
 	if q.Set == nil {
 		q.Set = glob.NewSet()
@@ -72,7 +72,7 @@ func (s *Scanner) Scan() (*Result, error) { return s.ScanTo(0) }
 func (s *Scanner) ScanTo(depth int) (*Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if lead := clockLead(); lead-s.lead >= stepped || s.lead-lead >= stepped {
+	if lead := clockLead(); lead-s.lead >= clockStep || s.lead-lead >= clockStep {
 		s.lead, s.root = lead, nil
 	}
 	if s.root == nil {
@@ -99,8 +99,8 @@ type walk struct {
 	depth       int // see ScanTo
 	limit       int64
 	now         func() time.Time
-	tokens      chan struct{} // limits how many directories are looked at together
-	names       atomic.Int64  // remembered names and names read now
+	tokens      chan struct{} // one for each goroutine besides the first
+	names       atomic.Int64  // number of names, remembered or read now
 	directories atomic.Int64  // number of directories
 	failed      atomic.Pointer[error]
 }
@@ -122,7 +122,7 @@ func (w *walk) refresh(n *node, path string, depth int) {
 	var others sync.WaitGroup
 	for _, child := range n.dirs {
 		at := paths.Join(path, child.name)
-		if !w.apart(child) {
+		if !w.mayGo(child) {
 			w.refresh(child, at, depth+1)
 			continue
 		}
@@ -142,12 +142,15 @@ func (w *walk) renew(n *node, path string, depth int) error {
 	if depth > MaxDepth || len(path) > maxPath {
 		if !n.deep {
 			*n = node{name: n.name, state: n.state, hide: n.hide, deep: true}
-			n.itself(TooDeep, 0)
+			n.reportSelf(TooDeep, 0)
 		}
 		return nil
 	}
-	if err := w.look(n, path, depth+1 == w.depth); err != nil {
-		return err
+	last := depth+1 == w.depth
+	if !n.timesReliable || n.shallow && !last || identify(path) != n.id {
+		if err := w.read(n, path, last); err != nil {
+			return err
+		}
 	}
 	if w.names.Add(int64(n.names)) > w.limit {
 		return fmt.Errorf("%s: more than %d: %w", hostpath.Quote(path), w.limit, ErrTooLarge)
@@ -156,9 +159,9 @@ func (w *walk) renew(n *node, path string, depth int) error {
 	return nil
 }
 
-// apart reports whether a directory gets its own goroutine. If so, it has taken a token.
-func (w *walk) apart(n *node) bool {
-	if n.size < worthwhile && (n.size > 0 || w.directories.Load() <= worthwhile) {
+// mayGo reports whether a directory gets its own goroutine. If so, it has taken a token.
+func (w *walk) mayGo(n *node) bool {
+	if n.size < manyDirs && (n.size > 0 || w.directories.Load() <= manyDirs) {
 		return false
 	}
 	select {
@@ -169,7 +172,7 @@ func (w *walk) apart(n *node) bool {
 	}
 }
 
-// worthwhile is how many directories are worth their own goroutine: to look at one again takes a
-// microsecond, and to wake a processor a hundred. A directory of unknown size gets a goroutine
-// after that many other directories.
-const worthwhile = 1000
+// manyDirs is the number of directories that are worth their own goroutine: to look at one again takes
+// a microsecond, and to wake a processor a hundred. A directory of unknown size gets a goroutine after
+// that many other directories.
+const manyDirs = 1000

@@ -72,7 +72,7 @@ func TestClockSet(t *testing.T) {
 	if seen() != before {
 		t.Error("what was seen is forgotten")
 	}
-	s.lead += 2 * stepped
+	s.lead += 2 * clockStep
 	if seen() == before {
 		t.Error("what was seen before is believed")
 	}
