@@ -584,7 +584,7 @@ func TestLinksOfAllSubmodules(t *testing.T) {
 		for _, order := range [][]string{{top, near}, {near, top}} {
 			reasons := workspace.Acts{}
 			for _, repository := range order {
-				maps.Copy(reasons, l.at(out, repository).Acts)
+				maps.Copy(reasons, l.stateOf(out, repository).Acts)
 			}
 			if !slices.ContainsFunc(slices.Collect(maps.Keys(reasons)), func(why string) bool { return strings.Contains(why, p) }) {
 				t.Errorf("%s, from %s: %q", dir, order[0], slices.Collect(maps.Keys(reasons)))
