@@ -91,7 +91,7 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolution, d *view.Definitio
 	return in, notes
 }
 
-// DirNotes says why a command runs in another directory than its caller; see HostDir.
+// DirNotes says that a command does not run in its caller's directory; see HostDir.
 func (m *Machine) DirNotes(dir, current string) []string {
 	if _, err := m.Workspace.ResolveDir(current); dir != "" || err == nil {
 		return nil

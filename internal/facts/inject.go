@@ -24,8 +24,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// inject finds the credentials that a definition adds to requests, the placeholders for commands,
-// and a certificate that commands trust. The notes are about unavailable credentials.
+// inject finds the credentials that the host adds to requests, the placeholders for commands, and the
+// certificate that commands trust. The notes are about unavailable credentials.
 func (m *Machine) inject(ctx context.Context, q *Request, out *Resolution, in *view.Input) (notes []string, err error) {
 	sets := m.Sets()
 	for _, name := range q.InjectedCredentials(sets) {
@@ -85,14 +85,14 @@ func (r *Resolution) withhold(variable string, secret shared.Secret, origin stri
 	r.withheldSecrets = append(r.withheldSecrets, secret)
 }
 
-// trustCopied makes sure that commands see the certificate: without a copy of the file they would see
-// the original.
+// trustCopied refuses a definition whose commands would see the host's file of certificates, because there
+// is no copy with the certificate in it.
 func (m *Machine) trustCopied(out *Resolution) error {
 	for _, e := range out.Spec.Table {
 		switch original := out.Copies[e.Source]; {
 		case e.Why != view.OriginInject:
 		case original == "":
-			return &shared.Error{Kind: shared.ErrUnavailable, Attribute: view.OriginInject, Message: "the certificate that commands must trust can only be stored where commands can write",
+			return &shared.Error{Kind: shared.ErrUnavailable, Attribute: view.OriginInject, Message: "the certificate that commands must trust cannot be stored outside of what commands can write",
 				Hint: "set XDG_CACHE_HOME to a directory outside of what commands can write"}
 		default:
 			m.certificates.copies.Store(e.Source, nil)
@@ -101,33 +101,33 @@ func (m *Machine) trustCopied(out *Resolution) error {
 	return nil
 }
 
-// certificates are for hosts of credentials, each for one list of hosts.
+// certificates are those that commands trust for hosts of credentials.
 type certificates struct {
-	mu     sync.Mutex
-	byHost map[string]*certificate
-	copies sync.Map // files with them
+	mu      sync.Mutex
+	byHosts map[string]*certificate // by list of hosts
+	copies  sync.Map                // paths of the files that have them, for Close
 }
 
 type certificate struct {
-	trust  view.Substitute // what commands trust
-	secret shared.Secret   // with its key
+	trust  view.Substitute // the host's file of certificates, with this one
+	secret shared.Secret   // this one with its key
 }
 
 func (cs *certificates) forHosts(hosts []string) (*certificate, error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	key := strings.Join(hosts, " ")
-	if cs.byHost[key] == nil {
+	if cs.byHosts[key] == nil {
 		c, err := newCertificate(hosts)
 		if err != nil {
 			return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: view.OriginInject, Message: err.Error()}
 		}
-		if cs.byHost == nil {
-			cs.byHost = map[string]*certificate{}
+		if cs.byHosts == nil {
+			cs.byHosts = map[string]*certificate{}
 		}
-		cs.byHost[key] = c
+		cs.byHosts[key] = c
 	}
-	return cs.byHost[key], nil
+	return cs.byHosts[key], nil
 }
 
 // bundles are where distributions keep the trusted certificates, as in package crypto/x509.

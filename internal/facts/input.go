@@ -81,7 +81,7 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) {
 		switch {
 		case o.File && v.WritableAt(look.Follow(o.Path).End):
 			_ = os.MkdirAll(filepath.Dir(o.Path), 0o700)
-			// It does not open an existing one: a fifo would block.
+			// O_EXCL: to open an existing fifo would block.
 			if f, err := os.OpenFile(o.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
 				f.Close()
 				look.forget()

@@ -12,9 +12,9 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// A bound is the kernel's record of a socket with a file.
+// A boundSocket is the kernel's record of a socket with a file.
 type boundSocket struct {
-	name  string // at its bind, relative to any directory
+	name  string // as its server wrote it: may be relative, to an unknown directory
 	inode uint32 // of the file; the low bits of a longer number
 	dev   uint64 // of its file system
 }
@@ -22,8 +22,8 @@ type boundSocket struct {
 // boundSockets returns the socket files in some directories, or in the whole host, that sockets of
 // this network namespace use. all says that the directories have no others. A server chooses the
 // name, and a command may have moved its directories since, so each file must have the right inode.
-// If a name outside of the directories does not lead to its socket any more, the file is gone:
-// engines remove their own after a connection.
+// A socket is left out if its name leads elsewhere now, and not through the directories: its server has
+// removed the file, as engines do after a connection.
 func (f *lookup) boundSockets(dirs []string, host bool) (files []string, all bool) {
 	list, err := unixSockets()
 	if err != nil {

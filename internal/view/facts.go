@@ -111,7 +111,7 @@ type HostPath struct {
 	Names       []string // what counts in the directory Path; empty means Path itself
 	Description string
 	Kind        HostPathKind
-	// Attribute names the state.
+	// Attribute is the attribute or variable that can move a HostState.
 	Attribute string
 	File      bool // a file, not a directory
 }
@@ -121,10 +121,10 @@ type HostPathKind uint8
 
 const (
 	HostConfig        HostPathKind = iota // a file that is never writable
-	HostCheckedConfig                     // also never writable, but the host obeys only a text that it has checked
+	HostCheckedConfig                     // the same, but the host obeys only a text that a person has trusted
 	HostProgram                           // the host may run it outside of sandboxes, if it exists
-	HostNames                             // the host would run, or obey, files with these names
-	HostPathNames                         // also HostNames, but only in bind_paths
+	HostNames                             // programs or files with Names, which the host would run or obey
+	HostPathNames                         // the same, but protected only in bind_paths: a directory of PATH
 	HostEngine                            // an engine that is not installed with the host
 	HostSecondMount                       // a second mount of what commands write: nothing in it is protected by its path
 	HostState                             // state of the host: hidden
