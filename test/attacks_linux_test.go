@@ -492,7 +492,7 @@ func gitAttacks() []attack {
 			commands: []string{`mkdir .git/worktrees; ln -s $B/home/docs .git/worktrees/x`}, act: "git gc -q; " + ofLoss("$B/home/docs/x")},
 		{name: "a link among the worktrees of a bare repository among clones", setup: "git init -q c; git init -q --bare a.git; mkdir $B/home/docs; echo >$B/home/docs/x", told: true, reported: `a.git/worktrees/x" is a symlink`,
 			commands: []string{`mkdir a.git/worktrees; ln -s $B/home/docs a.git/worktrees/x`}, act: "git -C a.git gc -q; " + ofLoss("$B/home/docs/x")},
-		{name: "a ref to commondir", setup: initial + "true", told: true, reported: `.git/ORIG_HEAD" is a ref to what is none, and git writes to that file: "ref: commondir\n"`,
+		{name: "a ref to commondir", setup: initial + "true", told: true, reported: `.git/ORIG_HEAD" is a ref to a non-ref file, and git writes to that file: "ref: commondir\n"`,
 			commands: []string{"h=$(git rev-parse HEAD); mkdir -p .git/$h/objects/info; cp -r .git/refs .git/$h/; echo ../../objects >.git/$h/objects/info/alternates; " + fsmon + " >.git/$h/config; echo ref: commondir >.git/ORIG_HEAD"},
 			act:      "git reset -q; git status"},
 		{name: "a link among the refs", setup: initial + another, told: true, reported: `.git/refs/tags" is a symlink`,

@@ -127,20 +127,13 @@ func (s stamp) absent() bool {
 
 // gitAnswers caches answers by question.
 type gitAnswers struct {
-	clock func() time.Time // nil means time.Now
-	mu    sync.Mutex       // one git answers all simultaneous questions
+	now   func() time.Time
+	mu    sync.Mutex // one git answers all simultaneous questions
 	known map[string]*answer
 }
 
 // maxAnswers bounds gitAnswers: beyond it, ask forgets all.
 const maxAnswers = 1 << 10
-
-func (c *gitAnswers) now() time.Time {
-	if c.clock != nil {
-		return c.clock()
-	}
-	return time.Now()
-}
 
 // ask returns git's answer about a repository to a user. The caller must not change it.
 func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) *answer {

@@ -153,7 +153,7 @@ func pointedTo(top, gitDir string, writable []string) (GitLayout, error) {
 		return layout(gitSeparate, top, gitDir, gitDir, writable)
 	}
 	if paths.Inside(gitDir, top) || !inModules(gitDir) || workTreeOf(gitDir) != top {
-		return GitLayout{}, fmt.Errorf("which is neither a worktree's, nor beneath the directory of that .git, nor a submodule's whose core.worktree names this workspace: %w", ErrGitLayout)
+		return GitLayout{}, fmt.Errorf("which is no git directory of this workspace: it is neither below the directory of that .git, nor a worktree's, nor that of a submodule whose core.worktree names this workspace: %w", ErrGitLayout)
 	}
 	return layout(gitSubmodule, top, gitDir, gitDir, writable)
 }

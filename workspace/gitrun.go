@@ -334,13 +334,6 @@ func (w *Workspace) writtenIn(p string) (where string) {
 	return w.written(p)
 }
 
-func (w *Workspace) lookup(k string) (string, bool) {
-	if w.lookupEnv == nil {
-		return "", false
-	}
-	return w.lookupEnv(k)
-}
-
 // cappedBuffer keeps at most left bytes, and refuses more.
 type cappedBuffer struct {
 	buf  bytes.Buffer // not embedded: its ReadFrom has no limit

@@ -359,7 +359,7 @@ func linksOf(dir string) Acts {
 		left, top := maxLinked, filepath.Join(dir, part)
 		links, all := LinksIn(top, &left, func(p string) bool { return part != "" || entersGit(dir, p) }, func(p string, _ fs.DirEntry) {
 			if (part == "refs" || gitindex.MayBeRef(strings.TrimPrefix(p, dir+"/"))) && gitindex.LeadsToNoRef(beginning(p)) {
-				found.Unclear(fmt.Sprintf("git: %.300q is a ref to what is none, and git writes to that file: %q", p, beginning(p)))
+				found.Unclear(fmt.Sprintf("git: %.300q is a ref to a non-ref file, and git writes to that file: %q", p, beginning(p)))
 			}
 		})
 		for _, p := range links {

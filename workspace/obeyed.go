@@ -212,7 +212,7 @@ func (a *answer) add(p, what string, file bool) bool {
 	case slices.Contains(a.controls.Files, c):
 		return false
 	case len(a.controls.Files) >= maxControls:
-		a.fail(fmt.Errorf("git: obeys more than %d files: %w", maxControls, ErrGitLayout))
+		a.fail(fmt.Errorf("git: it obeys more than %d files: %w", maxControls, ErrGitLayout))
 		return false
 	default:
 		a.controls.Files = append(a.controls.Files, c)

@@ -54,16 +54,16 @@ type Workspace struct {
 	alias    string // resolved TempAlias
 	uid, gid uint32
 
-	lookupEnv func(string) (string, bool)
-	written   func(string) string
-	answers   gitAnswers
+	lookup  func(name string) (string, bool)
+	written func(path string) (where string)
+	answers gitAnswers
 }
 
 // New resolves and checks the roots. An error names the field, as in "readable[1]: ...".
 func New(o Options) (*Workspace, error) {
-	w := &Workspace{
-		lookupEnv: o.LookupEnv,
-		written:   o.Written,
+	w := &Workspace{lookup: o.LookupEnv, written: o.Written, answers: gitAnswers{now: time.Now}}
+	if w.lookup == nil {
+		w.lookup = func(string) (string, bool) { return "", false }
 	}
 	home := o.Home
 	if home != "" {
@@ -116,8 +116,8 @@ func New(o Options) (*Workspace, error) {
 	return w, nil
 }
 
-// withTimeout runs f, and gives up after d. Nothing can interrupt a stat of a dead network mount, so
-// f's goroutine stays until the mount answers.
+// withTimeout runs f, and returns an error after d. Nothing can interrupt a stat of a dead network mount,
+// so f's goroutine stays until the mount answers.
 func withTimeout(d time.Duration, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -142,7 +142,7 @@ func (w *Workspace) declare(r *RootDir) error {
 	r.Declared = filepath.Clean(p)
 	r.Path, err = filepath.EvalSymlinks(p)
 	if r.Field == "temp_alias" && errors.Is(err, fs.ErrNotExist) {
-		// Resolve the existing part now; we will make the rest, in a directory that is ours alone.
+		// Resolve the existing part now. The host makes the rest later, in a directory of its own.
 		r.Path, _, err = hostpath.Follow("/", p, func(string) {}, nil)
 		return err
 	}

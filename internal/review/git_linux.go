@@ -77,7 +77,7 @@ func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change
 		case c.Op != Deleted && c.New.Kind == File && gitindex.MayBeRef(c.git):
 			var ref []byte
 			if ref, err = r.trees[layer].upper.read(c.Path, maxGitFile); err == nil && gitindex.LeadsToNoRef(ref) {
-				c.Refused = "a ref to what is none: git would write to that file"
+				c.Refused = "a ref to a non-ref file: git would write to that file"
 			}
 		}
 		if errors.Is(err, errLarge) {

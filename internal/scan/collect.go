@@ -70,10 +70,7 @@ func (c *collection) root(n *node) {
 	if err != nil {
 		return
 	}
-	f := Found{Path: n.name, Reason: Matched, Dir: st.Mode&unix.S_IFMT == unix.S_IFDIR, Pattern: n.hide - 1}
-	if st.Mode&unix.S_IFMT == unix.S_IFREG {
-		f.inode = st.Ino
-	}
+	f := foundAt(n.name, dirent{kind: byte(st.Mode & unix.S_IFMT >> 12), inode: st.Ino}, Matched, n.hide-1)
 	if !f.Dir {
 		dir, base := filepath.Split(n.name)
 		state, hide := c.query.Set.At(dir)
