@@ -19,7 +19,7 @@
 // # What it does not promise
 //
 // Mount points inside a root are part of it. On a case-insensitive file system a path must spell
-// its root as the root was given; other spellings are refused.
+// its root as the root was given: ResolveDir refuses other spellings.
 //
 // The package needs the *at system calls, so Linux or macOS.
 package workspace

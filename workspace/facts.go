@@ -54,8 +54,8 @@ type GitLayout struct {
 	Split bool
 	// Lost are paths of worktrees that the repository lists, but that do not exist.
 	Lost []string
-	// odd says which listed worktrees are not worktrees of the repository.
-	odd []string
+	// strayWorktrees are reasons: which listed worktrees are not worktrees of the repository.
+	strayWorktrees []string
 }
 
 // GitControls is what a git on the host obeys for one repository, as git reports it: whoever can

@@ -45,9 +45,9 @@ func MayBeBare(dir string) bool {
 	return hasCommonDir(dir) || !isGone(paths.Join(dir, "objects")) && !isGone(paths.Join(dir, "refs"))
 }
 
-// BesideGitDir returns a warning if a directory with a .git is also a git directory itself: a
-// command that makes git ignore the .git leads it to the directory.
-func BesideGitDir(top string) string {
+// BareWithDotGit returns a warning if a directory with a .git is also a git directory itself: a
+// command that makes git ignore the .git leads git to the directory.
+func BareWithDotGit(top string) string {
 	if emptyOrMissing(paths.Join(top, ".git")) || !MayBeBare(top) {
 		return ""
 	}

@@ -457,7 +457,7 @@ func (l *GitLayout) addWorktrees(common string, commandDirs []string) error {
 		case isGone(paths.Join(top, ".git")):
 			l.Lost = append(l.Lost, top)
 		default:
-			l.odd = append(l.odd, fmt.Sprintf("git: %.300q lists the worktree %.300q, which is another repository", other, top))
+			l.strayWorktrees = append(l.strayWorktrees, fmt.Sprintf("git: %.300q lists the worktree %.300q, which is another repository", other, top))
 		}
 		switch {
 		case other == l.GitDir:

@@ -342,8 +342,8 @@ func TestGitDirsAreThoseThatGitTakes(t *testing.T) {
 		if pointed := PointedLayouts(top); got == "error" && err == nil && taken == "" && !slices.ContainsFunc(pointed, func(l GitLayout) bool { return l.GitDir == top || l.CommonDir == top }) {
 			t.Errorf("%d: %s: git takes the directory itself, and what is pointed to is %v", i, tt.change, pointed)
 		}
-		if beside := BesideGitDir(top); (beside != "") != (strings.HasPrefix(tt.change, bare) && !strings.Contains(tt.change, "mv .git was")) {
-			t.Errorf("%d: %s: beside: %q", i, tt.change, beside)
+		if warning := BareWithDotGit(top); (warning != "") != (strings.HasPrefix(tt.change, bare) && !strings.Contains(tt.change, "mv .git was")) {
+			t.Errorf("%d: %s: the warning is %q", i, tt.change, warning)
 		}
 		if out, err := exec.Command("chmod", "-R", "u+rwX", top).CombinedOutput(); err != nil { // to be removed
 			t.Fatalf("%v: %s", err, out)

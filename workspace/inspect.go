@@ -343,7 +343,7 @@ const maxLinked = 10_000
 // gc empties the target of a link in worktrees, and packs the refs in the target of a link in refs. known
 // has the reasons by directory: worktrees share the common one, but have other submodules.
 func (a Acts) AddLinks(l GitLayout, known map[string]Acts) {
-	a.Unclear(l.odd...)
+	a.Unclear(l.strayWorktrees...)
 	for _, dir := range append([]string{l.CommonDir}, l.modules()...) {
 		if known[dir] == nil && dir != "" {
 			known[dir] = linksOf(dir)

@@ -40,8 +40,8 @@ func (f *lookup) stateOf(out *Resolution, top string) repositoryState {
 	} else if l.Kind == "" {
 		r.Acts.Unclear(fmt.Sprintf("git: most of the repository %q is elsewhere, or gone", top))
 	}
-	if reason := workspace.BesideGitDir(top); reason != "" {
-		r.Acts.Unclear(reason)
+	if warning := workspace.BareWithDotGit(top); warning != "" {
+		r.Acts.Unclear(warning)
 	}
 	if w, looked := f.workTrees[top]; looked && !w.All {
 		r.Acts.Unclear(fmt.Sprintf("git: not all submodules of %q are known", top))
