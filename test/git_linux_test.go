@@ -126,7 +126,7 @@ func TestGitFull(t *testing.T) {
 	for _, root := range []string{"main", "wt", "super"} {
 		for _, tt := range []struct{ command, refused, told string }{
 			{"git config user.name somebody", "config", ""},
-			{"git remote remove x; git remote add x /nowhere", "config", ""},
+			{"git remote remove x; git remote add x https://example.com/x", "config", ""},
 			{"git branch -f old && git branch -M old new", "config", ""},
 			{"git config alias.x '!true'", "config", `: a git that is run there outside of a sandbox would act on "setting alias.x"`},
 			{"git config alias.x '!false'", "config", `: a git that is run there outside of a sandbox would act on "setting alias.x"`},
