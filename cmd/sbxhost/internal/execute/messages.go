@@ -53,7 +53,7 @@ func (e *Execution) printFindings(begin time.Time) {
 		}
 	}
 	if earlier > 0 {
-		e.Say(fmt.Sprintf("%d paths of earlier commands act outside of sandboxes: sbxhost doctor lists them, sbxhost doctor -seen forgets them", earlier))
+		e.Say(cli.Plural(earlier, "path") + " of earlier commands can act outside of sandboxes: sbxhost doctor shows more, sbxhost doctor -seen forgets all")
 	}
 }
 
