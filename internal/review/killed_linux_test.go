@@ -27,6 +27,9 @@ func TestRecoverWithoutDirectory(t *testing.T) {
 	// As if it had been killed before its end.
 	dir := filepath.Join(w.shelf.dir, "r")
 	w.check(os.Rename(filepath.Join(dir, completeFile), filepath.Join(dir, journalFile)))
+	if list, err := w.shelf.List(); err != nil || len(list) != 1 || !list[0].Applied || list[0].Complete {
+		t.Errorf("the killed apply is listed as %+v, %v", list, err)
+	}
 	w.check(os.RemoveAll(filepath.Join(w.root, "d")))
 	r, err := w.shelf.Open(context.Background(), "r")
 	if err != nil || w.list(w.root) != "e=1" {

@@ -290,6 +290,8 @@ func (s *Store) List() (list []Info, err error) {
 		applied := appliedIn(dir)
 		if info, err := os.Lstat(filepath.Join(dir, applied)); err == nil {
 			one.Applied, one.Complete, one.Used = true, applied == completeFile, info.ModTime()
+		} else {
+			one.Applied = has(dir, journalFile) // an apply was killed
 		}
 		if lock, err := lockIn(hostpath.NoWait(), dir); err == nil {
 			lock.release()
