@@ -232,6 +232,9 @@ func (a Acts) AddPending(l GitLayout, left *Budget) {
 	for _, name := range [...]string{Alternates, "refs/replace", "shallow", "info/grafts", "lazygit.yml", "gitweb", "pid"} {
 		a.addState(paths.Join(l.CommonDir, name), left)
 	}
+	if p := paths.Join(l.CommonDir, "rr-cache"); !isGone(p) {
+		a[actsOnState+p] = "exists" // its existence alone makes git use it; its content is the user's at each conflict
+	}
 	packed := paths.Join(l.CommonDir, "packed-refs")
 	f, err := openLarge(packed, &left.texts)
 	if err != nil || gitindex.MayReplace(f) {
