@@ -28,7 +28,7 @@ import (
 //     there since.
 //   - A path inside another entry's files must exist, or the launcher would create it on the host.
 //     A missing path to hide, there or in the host's view, is refused or omitted, as its entry says.
-//     Elsewhere, the launcher must do this itself: View does not know what other files it shows.
+//     Elsewhere, View does not know what files there are: a launcher that knows must do this itself.
 //   - The directories between a writable entry and those in it are bound onto themselves: see
 //     [shared.Pins].
 //   - The path of a hidden entry may be a symlink inside: hide what it leads to.

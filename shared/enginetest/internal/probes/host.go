@@ -49,7 +49,9 @@ func missing(s *scene.Scene) {
 	path := s.Path("missing")
 	with := func(e shared.Entry) *scene.Trial {
 		t := s.Trying("nothing")
-		e.Path, e.Why = path, "bind_paths[1]"
+		if e.Path, e.Why = path, "bind_paths[1]"; e.Access == shared.Hidden {
+			e.Path = filepath.Join(s.WS, "missing") // an engine need not know what else is there, as in an image
+		}
 		t.Add(e)
 		return t
 	}
