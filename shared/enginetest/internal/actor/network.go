@@ -63,7 +63,7 @@ func dialOrAsk(args []string) (string, error) {
 
 // Dial connects to WAY ADDRESS, sends a text if there is one, and reads the CANARY from there.
 func Dial(args []string) (string, error) {
-	c, err := connect(args[0], args[1])
+	c, err := Connect(args[0], args[1])
 	if args[0] == "unix" {
 		err = orNoSocket(err)
 	}
@@ -86,9 +86,9 @@ func Dial(args []string) (string, error) {
 	return "it answers", nil
 }
 
-// connect makes a connection that bears netPatience. The way is a network, a variable that names a proxy,
+// Connect makes a connection that bears netPatience. The way is a network, a variable that names a proxy,
 // or GET, which asks the proxy of HTTP_PROXY for a URL.
-func connect(way, address string) (c net.Conn, err error) {
+func Connect(way, address string) (c net.Conn, err error) {
 	switch {
 	case way == "GET":
 		c, err = askProxy("HTTP_PROXY", "GET http://"+address+"/", address)
@@ -138,10 +138,10 @@ func askProxy(variable, line, host string) (net.Conn, error) {
 // request asks NAME by TLS, whoever serves it, with one more FIELD: it tells the server's certificate
 // by its sum, and the answer.
 func request(args []string) (string, error) {
-	c, err := connect("tcp", args[0]+":443")
+	c, err := Connect("tcp", args[0]+":443")
 	if err != nil {
 		var refused error
-		if c, refused = connect("HTTP_PROXY", args[0]+":443"); refused != nil {
+		if c, refused = Connect("HTTP_PROXY", args[0]+":443"); refused != nil {
 			return "", errors.Join(err, refused)
 		}
 	}
@@ -222,14 +222,17 @@ func serve(args []string) (string, error) {
 	return "somebody has asked", answer(l, args[1])
 }
 
-// answer writes a text to the first client.
+// answer writes a text to the first client, and waits until that one hangs up.
 func answer(l net.Listener, text string) error {
 	c, err := l.Accept()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	_, err = io.WriteString(c, text)
+	if _, err = io.WriteString(c, text); err == nil {
+		c.SetReadDeadline(time.Now().Add(netPatience))
+		io.Copy(io.Discard, c)
+	}
 	return err
 }
 

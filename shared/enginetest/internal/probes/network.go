@@ -269,13 +269,21 @@ func networkProbes() []Probe {
 			t.Spec.Network.Publish = []string{s.Values["other"], fmt.Sprintf("127.0.0.1:%d:%d", port(s), port(s)^1)}
 			t.During = func(shared.Process) {
 				s.Until(func() error {
-					if at, err := outwardAddress(); err == nil {
-						if _, err := actor.Dial([]string{"tcp", fmt.Sprintf("%s:%d", at, port(s)), s.Canary}); err == nil {
+					c, err := actor.Connect("tcp", s.Values["addr"])
+					if err != nil {
+						return err
+					}
+					defer c.Close()
+					if _, err = actor.ReadUntil(c, s.Canary); err != nil {
+						return err
+					}
+					if at, err := outwardAddress(); err == nil { // while who answers still waits for the client's end
+						if other, err := actor.Connect("tcp", fmt.Sprintf("%s:%d", at, port(s))); err == nil {
+							other.Close()
 							s.End(scene.Leaked, "it is published at %s, too", at)
 						}
 					}
-					_, err := actor.Dial([]string{"tcp", s.Values["addr"], s.Canary})
-					return err
+					return nil
 				})
 			}
 			t.Do("serve", fmt.Sprintf("127.0.0.1:%d", port(s)^1), s.Canary)
