@@ -82,7 +82,8 @@ type WorkTrees struct {
 	// Submodules are the gitlinks in the index, the submodules of .gitmodules, and cloned ones, which
 	// another branch may have.
 	Submodules []string
-	All        bool // sbxhost understands the index, so there are no others
+	Linked     []string // submodules behind a symlink, which may lead back: git enters them once the link is a directory
+	All        bool     // sbxhost understands the index, so there are no others
 }
 
 // SelfCommonDir is a commondir file that changes nothing: the directory is its own common

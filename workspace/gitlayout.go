@@ -505,10 +505,10 @@ func (l GitLayout) WorkTrees(top string, left *Budget) (w WorkTrees) {
 		links = append(links, configValues(modules, "path", func(section string) bool { return strings.HasPrefix(strings.ToLower(section), "submodule") })...)
 	}
 	add := func(p string) {
-		linked := p == top
-		_, _, _ = hostpath.Follow(top, strings.TrimPrefix(strings.TrimPrefix(p, top), "/"), func(string) { linked = true }, nil)
-		if !linked && paths.Inside(top, p) { // git enters none through a symlink, which may lead back
-			w.Submodules = append(w.Submodules, p)
+		list := &w.Submodules
+		_, _, _ = hostpath.Follow(top, strings.TrimPrefix(strings.TrimPrefix(p, top), "/"), func(string) { list = &w.Linked }, nil)
+		if p != top && paths.Inside(top, p) {
+			*list = append(*list, p)
 		}
 	}
 	for _, link := range links {

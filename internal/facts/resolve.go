@@ -95,6 +95,9 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolution, onDemand 
 				out.WorkTrees[l.GitDir] = dir
 			}
 		}
+		for _, w := range look.workTrees {
+			out.Submodules = append(out.Submodules, w.Linked...)
+		}
 	}
 	m.useCopies(out)
 	if !in.Unisolated {

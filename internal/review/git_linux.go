@@ -80,13 +80,12 @@ func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change
 				c.Refused = "a ref to a non-ref file: git would write to that file"
 			}
 		}
-		if errors.Is(err, errLarge) {
-			c.Refused, err = errLarge.Error(), nil
-		} else if err != nil && !isShortage(err) {
-			c.Refused, err = "it cannot be read", nil
-		}
-		if err != nil {
+		if isShortage(err) {
 			return nil, err
+		} else if errors.Is(err, errLarge) {
+			c.Refused = errLarge.Error()
+		} else if err != nil {
+			c.Refused = "it cannot be read"
 		}
 		if keep || c.Refused != "" {
 			kept = append(kept, c)
@@ -121,7 +120,7 @@ func (g *gitDirs) store(full string) string {
 		at += i + len("/objects")
 		is, ok := g.stores[dir]
 		if !ok {
-			is = path.Base(dir) == ".git" || isGitDir(dir, g.lower)
+			is = path.Base(dir) == ".git" || isGitDir(dir, g.lower) && !strings.Contains(dir, "/.git/refs/")
 			g.stores[dir] = is
 		}
 		if is {
@@ -219,10 +218,10 @@ func (g *gitDirs) checkChange(c *Change, full string) {
 	case c.Old.Kind != Absent && c.Old.Kind != c.New.Kind && g.store(full) != "":
 		refused = "it takes the place of git's objects"
 	case dir == "":
-	case c.New.Kind == Symlink && dir != full:
+	case c.New.Kind == Symlink && g.dirOf(path.Dir(full)) != "":
 		// It writes its messages and logs to the link's target, such as its configuration.
 		refused = "a symlink in a git directory: git would write to what it leads to"
-	case c.New.Kind == Fifo && dir != full:
+	case c.New.Kind == Fifo && g.dirOf(path.Dir(full)) != "":
 		refused = "a pipe in a git directory: git would wait for it, or read what a command writes later"
 	case strings.HasPrefix(in, "hooks/") && path.Ext(in) != ".sample":
 		note = "git outside of a sandbox acts on it" // on each change: a person may look at only one
@@ -291,15 +290,16 @@ func (g *gitDirs) follow(full string) string {
 
 func (g *gitDirs) dirOf(dir string) string {
 	found, ok := g.known[dir]
-	switch {
-	case ok || dir == "/":
+	if ok || dir == "/" {
 		return found
-	case path.Base(dir) == ".git" || isGitDir(dir, g.now):
+	}
+	found = g.dirOf(path.Dir(dir))
+	part, _, _ := strings.Cut(strings.TrimPrefix(dir, found+"/"), "/")
+	switch own := found != "" && slices.Contains([]string{"refs", "logs", "info", "objects", "worktrees", "modules"}, part); {
+	case (path.Base(dir) == ".git" || isGitDir(dir, g.now)) && !(own && part == "refs"): // there, names of branches can make it look like one
 		found = dir
-	case !strings.Contains(dir, "/.git/") && g.lower(path.Join(dir, ".git")):
-		// A work tree of the host, which can lie in a bare repository.
-	default:
-		found = g.dirOf(path.Dir(dir))
+	case !own && !strings.Contains(dir, "/.git/") && g.lower(path.Join(dir, ".git")):
+		found = "" // a work tree of the host, which can lie in a bare repository
 	}
 	g.known[dir] = found
 	return found

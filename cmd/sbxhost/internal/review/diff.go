@@ -24,9 +24,8 @@ func showDiff(ctx context.Context, a *cli.App, r *host.Review, set *host.ReviewS
 	} else if err != nil {
 		return err
 	}
-	for i := range left {
-		c := &left[i]
-		a.Say("not in the diff: " + c.Line() + sizeOf(c))
+	for _, c := range left {
+		a.Say("not in the diff: " + c.Line() + sizeOf(&c))
 	}
 	printConflicts(a, set.Changes, only)
 	return nil
@@ -83,8 +82,7 @@ func escape(to io.Writer, patch *bufio.Reader, color bool) error {
 		_, failed := w.WriteString(line[len(text):])
 		if err == io.EOF {
 			return w.Flush()
-		}
-		if err = errors.Join(err, failed); err != nil {
+		} else if err = errors.Join(err, failed); err != nil {
 			return err
 		}
 	}

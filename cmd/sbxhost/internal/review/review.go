@@ -136,11 +136,8 @@ func Show(a *cli.App, fs *flag.FlagSet) func() error {
 func printConflicts(a *cli.App, changes []host.ReviewChange, only []string) {
 	for i := range changes {
 		c := &changes[i]
-		if !c.Concerns(only) {
-			continue
-		}
 		for _, more := range [...][2]string{{"cannot be applied: ", c.Refused}, {"conflict: ", c.Conflict}, {"", c.Note}} {
-			if more[1] != "" {
+			if more[1] != "" && c.Concerns(only) {
 				a.Say(more[0] + cli.Quote(c.Shown) + ": " + more[1])
 			}
 		}
