@@ -328,8 +328,7 @@ func (m *Machine) compare(out *Resolution, look *lookup, now *baseline, made *Ch
 	for _, p := range slices.Concat(slices.Collect(maps.Keys(now.Repositories)), slices.Collect(maps.Keys(changed))) {
 		_, acts := changed[p]
 		_, existing := out.baseline.Repositories[p]
-		own := now.Submodules[p].From != "" || slices.Contains(now.Worktrees, p) || slices.Contains(out.userRepositories(), p)
-		if !own && (acts || !existing) {
+		if (acts || !existing) && now.Submodules[p].From == "" && !slices.Contains(now.Worktrees, p) && !slices.Contains(out.userRepositories(), p) {
 			foreign = append(foreign, p)
 		}
 	}
@@ -424,7 +423,7 @@ func (m *Machine) repositoryReports(out *Resolution, look *lookup, now *baseline
 		case !report.Existing:
 			acting = look.acts(out, []string{p}).Since(nil, false)[p]
 		}
-		report.fill(slices.Concat(acting.ActsOn, change.ActsOn), slices.Concat(acting.Unclear, change.Unclear))
+		report.fill(slices.Concat(acting.ActsOn, change.ActsOn), slices.Concat(acting.Unclear, slices.DeleteFunc(change.Unclear, oneOf(acting.Unclear))))
 		reports = append(reports, report)
 	}
 	return reports, more

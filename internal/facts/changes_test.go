@@ -173,6 +173,11 @@ func TestReportsAreShort(t *testing.T) {
 	if r := reports[1]; len(r.ActsOn) != 10 || r.More != 491 || !r.Executes() || strings.Contains(r.String(), "\n") || len(r.String()) > 10_000 {
 		t.Errorf("%+v", r)
 	}
+	var several RepositoryReport
+	reasons := []string{"a harmless one", "another", strings.Repeat("long ", 1000), "x", "x", "x", "x", "x", "x", "the tenth", "x", "x"}
+	if several.fill(nil, reasons); !strings.HasPrefix(several.Unclear, "a harmless one; another; long") || !strings.HasSuffix(several.Unclear, "; the tenth; and 2 more") || len(several.Unclear) > 4200 {
+		t.Errorf("%+v", several)
+	}
 	var hidden RepositoryReport
 	if hidden.fill(append(slices.Repeat([]string{"state /m/objects/info/alternates"}, 10), "state /rebase-merge"), nil); !hidden.Executes() {
 		t.Errorf("what is not named runs nothing: %+v", hidden)
@@ -325,7 +330,7 @@ func TestListedWorktrees(t *testing.T) {
 	tells := func(p string, told func(RepositoryReport) bool) bool {
 		return slices.ContainsFunc(made.Repositories, func(r RepositoryReport) bool { return r.Path == p && told(r) })
 	}
-	if !tells(top, func(r RepositoryReport) bool { return r.Existing && r.Unclear == other }) ||
+	if !tells(top, func(r RepositoryReport) bool { return r.Existing && strings.HasPrefix(r.Unclear, other+"; ") }) ||
 		!tells(deep, func(r RepositoryReport) bool {
 			return !r.Existing && slices.Contains(r.ActsOn, "setting core.fsmonitor")
 		}) {

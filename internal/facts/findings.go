@@ -38,25 +38,26 @@ func (made *Changes) Findings() (list []approvals.Finding) {
 // StillPresent reports whether the path of a finding still exists, whatever has changed there.
 func StillPresent(t *approvals.Finding) bool { return Follow(t.Path).Kind != view.Absent }
 
-// fill adds what git acts on, and the first reason why it may act on more: no more and no longer than
-// people can read.
+// fill adds what git acts on, and the reasons why it may act on more. A harmless reason must not hide
+// another one.
 func (r *RepositoryReport) fill(actsOn, unclear []string) {
-	const most, long = 10, 1000
-	for _, what := range actsOn[:min(len(actsOn), most)] {
-		r.ActsOn = append(r.ActsOn, clip(what, long))
-	}
+	r.ActsOn = append(r.ActsOn, first(actsOn, 1000)...)
 	r.More = len(actsOn) - len(r.ActsOn)
-	if len(unclear) > 0 {
-		r.Unclear = hostpath.Line(clip(unclear[0], long))
+	reasons := first(unclear, 390) // ten have space in a line
+	if r.Unclear = hostpath.Line(strings.Join(reasons, "; ")); len(unclear) > len(reasons) {
+		r.Unclear += fmt.Sprintf("; and %d more", len(unclear)-len(reasons))
 	}
 }
 
-// clip returns the beginning of s.
-func clip(s string, limit int) string {
-	if len(s) > limit {
-		return s[:limit] + "..."
+// first returns the first texts of a list, no more and no longer than people can read.
+func first(list []string, long int) (texts []string) {
+	for _, text := range list[:min(len(list), 10)] {
+		if len(text) > long {
+			text = text[:long-len("...")] + "..."
+		}
+		texts = append(texts, text)
 	}
-	return s
+	return texts
 }
 
 // Executes reports whether a git outside of a sandbox would or may execute something in the
