@@ -296,7 +296,7 @@ func (g *gitDirs) dirOf(dir string) string {
 	found = g.dirOf(path.Dir(dir))
 	part, _, _ := strings.Cut(strings.TrimPrefix(dir, found+"/"), "/")
 	switch own := found != "" && slices.Contains([]string{"refs", "logs", "info", "objects", "worktrees", "modules"}, part); {
-	case (path.Base(dir) == ".git" || isGitDir(dir, g.now)) && !(own && part == "refs"): // there, names of branches can make it look like one
+	case path.Base(dir) == ".git", isGitDir(dir, g.now) && !(own && part == "refs"): // names of branches can look like one; none has a .git
 		found = dir
 	case !own && !strings.Contains(dir, "/.git/") && g.lower(path.Join(dir, ".git")):
 		found = "" // a work tree of the host, which can lie in a bare repository

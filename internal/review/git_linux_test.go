@@ -92,8 +92,9 @@ func TestGitDirs(t *testing.T) {
 			"r/refs/.git: a pipe|r/worktrees/.git: a symlink|r/x/y/.git: a repository"},
 		{"a link beside a .git", in("r", "worktrees/.git x", "refs/.git x", "logs/.git x"), []string{"r/worktrees/l -> ../refs", "r/refs/l -> ../config", "r/logs/l -> ../config"},
 			"r/logs/l: a symlink|r/refs/l: a symlink|r/worktrees/l: a symlink"},
-		{"refs in what looks like a repository", in(".git"), []string{".git/refs/a/HEAD x", ".git/refs/a/objects/", ".git/refs/a/refs/", ".git/refs/a/b ref: commondir", ".git/refs/c/.git/d ref: commondir"},
-			".git/refs/a/b: a ref to|.git/refs/c/.git: a repository|.git/refs/c/.git/d: a ref to"},
+		{"refs in what looks like a repository", in(".git"), []string{".git/refs/a/HEAD x", ".git/refs/a/objects/", ".git/refs/a/refs/", ".git/refs/a/b ref: commondir"},
+			".git/refs/a/b: a ref to"},
+		{"a submodule in what looks like refs", append(in("."), "refs/sub/.git/"), []string{"refs/sub/.git/HEAD x"}, "refs/sub/.git/HEAD: git status"},
 		{"a link that stays, or goes", in("r", "l -> config", "m -> config"), []string{"r/l -> config", "r/m -"}, ""},
 		{"a link elsewhere", in("r", "in/.git gitdir: x"), []string{"l -> r", "r/in/l -> x", "r/in/.gitx -> x", "d/HEAD x", "d/refs/l -> x"}, ""},
 		{"under way", in(".git", "rebase-apply/next 1"), []string{".git/rebase-merge/git-rebase-todo x", ".git/rebase-apply/next 2", ".git/sequencer y", ".git/refs/heads/sequencer y", "sequencer/x y"},
@@ -114,7 +115,7 @@ func TestGitDirs(t *testing.T) {
 			w.write(w.upper, line)
 		}
 		r := w.open()
-		set, err := r.Changes(context.Background(), Rules{Submodules: []string{w.root + "/sub"}})
+		set, err := r.Changes(context.Background(), Rules{Submodules: []string{w.root + "/sub", w.root + "/refs/sub"}})
 		r.Close()
 		w.check(err)
 		wants := strings.Split(tt.want, "|")
