@@ -57,12 +57,12 @@ func (s *Store) FirstToday(ctx context.Context, what string) (bool, error) {
 	return first, err
 }
 
-// AddFindings adds to the list, and replaces entries of the same paths. A finding whose file is
-// gone stays: a command can move the file away for a moment.
+// AddFindings adds to the list, and replaces equal entries: a harmless change must not hide an earlier
+// one at the same path. A finding whose file is gone stays: a command can move it away for a moment.
 func (s *Store) AddFindings(ctx context.Context, made []Finding, still func(*Finding) bool) error {
 	return s.findingsFile().change(ctx, func(list []Finding) ([]Finding, error) {
 		list = slices.DeleteFunc(list, func(t Finding) bool {
-			return slices.ContainsFunc(made, func(m Finding) bool { return m.Path == t.Path })
+			return slices.ContainsFunc(made, func(m Finding) bool { return m.Path == t.Path && m.Description == t.Description })
 		})
 		list = append(list, made...)
 		if len(list) > maxFindings {

@@ -67,4 +67,9 @@ func TestTold(t *testing.T) {
 	want(append(slices.DeleteFunc(kept, func(p string) bool { return p == many[3] }), "/w", "/")...)
 	add(gone, "/w/f")
 	want()
+	add(all, "/w/a", "/w/a/b")
+	if err := s.AddFindings(t.Context(), []Finding{{Path: "/w/a", Description: "harmless", At: time.Now()}}, all); err != nil {
+		t.Fatal(err)
+	}
+	want("/w/a", "/w/a/b", "/w/a")
 }
