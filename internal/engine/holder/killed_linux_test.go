@@ -57,19 +57,18 @@ func TestManyWhileHoldersAreKilled(t *testing.T) {
 	dir := session(t)
 	lower := tempDir(t)
 	ops := append(system(), Op{Kind: Overlay, Source: lower, Dest: "/0/o"})
-	stop, killed := make(chan struct{}), make(chan int)
-	var connected, holder atomic.Int64
+	stop := make(chan struct{})
+	var connected, holder, killed atomic.Int64
 	go func() {
-		n, seen := 0, int64(0)
+		seen := int64(0)
 		const often = 7 * time.Millisecond
 		for pause := often; ; {
 			select {
 			case <-stop:
-				killed <- n
 				return
 			case <-time.After(pause): // the moments are what is tried
 				if pid := int(holder.Swap(0)); pid != 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
-					n++
+					killed.Add(1)
 				}
 				// Where a holder takes longer than that to start, none ever would.
 				if now := connected.Load(); now != seen {
@@ -84,7 +83,7 @@ func TestManyWhileHoldersAreKilled(t *testing.T) {
 	var wrote [4]int
 	for i := range wrote {
 		all.Go(func() {
-			for range rounds(25) {
+			for n := 0; n < rounds(25) || killed.Load() == 0; n++ { // the pause can be long where the first start was
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				c, err := Connect(ctx, Config{Dir: dir, Executable: self})
 				cancel()
@@ -114,9 +113,6 @@ func TestManyWhileHoldersAreKilled(t *testing.T) {
 	}
 	all.Wait()
 	close(stop)
-	if n := <-killed; n == 0 {
-		t.Error("no holder was killed: that tried nothing")
-	}
 	c := connect(t, dir)
 	for i, n := range wrote {
 		got, _ := strconv.Atoi(strings.TrimSpace(sh(t, c, ops, fmt.Sprintf("cat /.tree/0/o/f%d | wc -l", i))))
