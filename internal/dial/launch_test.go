@@ -31,6 +31,25 @@ func TestKilledBeforeItStarts(t *testing.T) {
 	}
 }
 
+// After an engine's end, go-plugin would sync our standard error.
+func TestEndSyncsNothing(t *testing.T) {
+	t.Parallel()
+	r := newRunner(&exec.Cmd{Path: "/bin/true", Args: []string{"true"}, SysProcAttr: engineSysProcAttr()})
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer r.Stderr().Close()
+	ended, returned := make(chan struct{}), false
+	go func() {
+		defer close(ended)
+		r.Wait(t.Context())
+		returned = true
+	}()
+	if <-ended; returned {
+		t.Error("go-plugin goes on")
+	}
+}
+
 // An engine that does not start says why, and one that says nothing is not waited
 // for longer than the caller wants.
 func TestLaunchFails(t *testing.T) {

@@ -128,8 +128,12 @@ func (r *runner) gone() bool {
 	return ended || errors.Is(err, os.ErrProcessDone) // just reaped
 }
 
+// Wait waits for the process's end, and then ends the goroutine of go-plugin that called it. Otherwise
+// this goroutine would sync our standard error next. If that is the file of a command's output, our
+// own exit would wait until the disk has all of it.
 func (r *runner) Wait(context.Context) error {
 	<-r.exited
+	runtime.Goexit()
 	return nil
 }
 
