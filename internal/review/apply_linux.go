@@ -36,7 +36,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 		return nil, err
 	}
 	set := &Set{Changes: []Change{}, behind: rules.Behind}
-	r.git = make([]gitDirs, len(r.trees))
+	layers := make([]*Comparison, len(r.trees))
 	var used usage
 	for i, l := range r.rec.Layers {
 		p := r.trees[i]
@@ -67,11 +67,19 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 			c.Shown, c.hidden = r.shown(i, c.Path), rules.Hidden != nil && rules.Hidden(full)
 			rules.annotate(c, full)
 		}
-		if changes, err = r.ofGit(c, changes, &rules); err != nil {
-			return nil, err
-		}
 		set.Changes = append(set.Changes, changes...)
-		set.opaque, used = append(set.opaque, c.opaque...), c.used
+		set.opaque, used, layers[i] = append(set.opaque, c.opaque...), c.used, c
+	}
+	lower := func(layer int, p string) (Node, error) { return r.trees[layer].lower.Look(p) }
+	r.git = &picture{before: r.look(lower), rules: &rules, known: map[string][]gitDir{}, noted: map[string]bool{}}
+	r.git.after = r.look(func(layer int, p string) (Node, error) {
+		if c := layers[layer]; c != nil {
+			return c.merged(p)
+		}
+		return lower(layer, p)
+	})
+	if set.Changes, err = r.ofGit(set.Changes); err != nil {
+		return nil, err
 	}
 	set.Digest = Digest(set.Changes)
 	return set, nil
@@ -140,14 +148,8 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 // part refuses changes that would be something else without the rest of the review: a link that
 // leads elsewhere, and parts of a repository.
 func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
-	after := r.after(set, chosen)
-	dirs := slices.Clone(r.git)
-	taken := make([]func(*Change) bool, len(dirs))
-	for i := range dirs {
-		dirs[i].after, dirs[i].known, dirs[i].submodules = after(i), map[string]string{}, nil
-		carried := set.carried(i, chosen)
-		taken[i], dirs[i].gone = dirs[i].takesObjects(carried), dirs[i].deletedDirs(carried)
-	}
+	git := *r.git
+	git.after, git.known, git.submodules = r.after(set, chosen), map[string][]gitDir{}, nil
 	unpacked := map[Place]bool{} // packed-refs that stay as they are
 	for i, c := range set.Changes {
 		if !chosen[i] && c.git == "packed-refs" {
@@ -156,56 +158,46 @@ func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 	}
 	return func(c *Change) string {
 		source, one := r.trees[c.Layer].source, *c
+		full := path.Join(source, c.Path)
 		if c.New.Kind == Symlink {
-			if why := refusedLink(source, c, after(c.Layer), set.behind); why != "" {
+			look := func(p string) (Node, error) { return git.after(path.Join(source, p)) }
+			if why := refusedLink(source, c, look, set.behind); why != "" {
 				return why
 			}
 		}
-		if taken[c.Layer](c) {
+		if git.takesObject(c, full) {
 			return "without the other changes it takes objects from a repository that stays"
 		}
 		if c.Old.Kind == File && c.New.Kind != File && strings.HasPrefix(c.git, "refs/") && unpacked[Place{Host, c.Layer, c.packedRefs()}] {
 			return "without the change of packed-refs the branch or tag would be gone"
 		}
 		one.Note = ""
-		if dirs[c.Layer].checkChange(&one, path.Join(source, c.Path)); one.Note != "" && c.Note == "" {
+		if git.judge(&one, full); one.Note != "" && c.Note == "" {
 			return "without the other changes it is something else: " + one.Note
 		}
 		return one.Refused
 	}
 }
 
-// carried are the chosen changes of a layer, without deleted directories that keep some entries.
-func (set *Set) carried(layer int, chosen []bool) (list []Change) {
-	for i, c := range set.Changes {
-		stays := c.Op == Deleted && slices.Contains(chosen[i+1:endOf(set.Changes, i)], false)
-		if c.Layer == layer && chosen[i] && !stays {
-			list = append(list, c)
-		}
-	}
-	return list
-}
-
-// after describes a path of the workspace, for each layer, after the chosen changes.
-func (r *Review) after(set *Set, chosen []bool) func(layer int) func(string) (Node, error) {
+// after describes a path of the host after the chosen changes. A deleted directory stays with the rest of its entries.
+func (r *Review) after(set *Set, chosen []bool) func(full string) (Node, error) {
 	applied := map[Place]Node{}
-	for i := range r.trees {
-		for _, c := range set.carried(i, chosen) {
-			applied[Place{Host, i, name(c.Path)}] = c.New
+	for i := range set.Changes {
+		c := &set.Changes[i]
+		if chosen[i] && !(c.Op == Deleted && slices.Contains(chosen[i+1:endOf(set.Changes, i)], false)) {
+			applied[c.host()] = c.New
 		}
 	}
 	var walked walked
-	return func(layer int) func(string) (Node, error) {
-		return func(p string) (Node, error) {
-			if err := walked.step(p); err != nil {
-				return Node{}, err
-			}
-			if n, ok := applied[Place{Host, layer, name(p)}]; ok {
-				return n, nil
-			}
-			return r.trees[layer].lower.Look(p)
+	return r.look(func(layer int, p string) (Node, error) {
+		if err := walked.step(p); err != nil {
+			return Node{}, err
 		}
-	}
+		if n, ok := applied[Place{Host, layer, name(p)}]; ok {
+			return n, nil
+		}
+		return r.trees[layer].lower.Look(p)
+	})
 }
 
 // plain replaces an opaque mark by whiteouts for each hidden name, so that a part of the directory

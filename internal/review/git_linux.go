@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/internal/gitindex"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
@@ -20,7 +22,7 @@ import (
 const (
 	maxGitFiles = 256 << 20
 	maxGitFile  = 64 << 20
-	maxConfig   = 1 << 20 // of a configuration or HEAD
+	maxConfig   = 1 << 20 // of a configuration
 )
 
 var errLarge = errors.New("a file of git that is too large to read, or too large together with others")
@@ -34,51 +36,279 @@ func (rules *Rules) annotate(c *Change, full string) {
 		c.Refused = rules.Above(full)
 	}
 	if c.Op != Deleted && rules.IsGitControlled != nil && rules.IsGitControlled(full) {
-		c.Note = "git outside of a sandbox acts on it"
+		c.Note = obeys
 	}
 }
 
-// ofGit checks changes of git's own files.
-func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change, error) {
-	source, layer := of.Root, of.Layer
-	dirs := gitDirs{source, of.merged, of.Lower.Look, rules, map[string]string{}, nil, map[string]bool{}, map[string]bool{}, nil}
-	r.git[layer] = dirs
-	changes = dirs.keepObjects(changes)
+// What git on the host would do by a change.
+const (
+	obeys      = "git outside of a sandbox acts on it"
+	readsOther = "git outside of a sandbox reads other objects, or another history, by it" // in the place of its objects
+	goesOn     = "git outside of a sandbox goes on with it: what is listed there can be commands"
+	repository = "a repository: git outside of a sandbox acts on its hooks and its configuration"
+	// passesOver is the reason to refuse a change that makes git use another repository than now.
+	passesOver = "git would pass over the repository, and take one that lies around it"
+	// actsOn is the reason to refuse what would become a submodule's repository. git 2.39 enters none
+	// through a symlink; other versions may.
+	actsOn = "git status in the repository around it would act on it"
+)
+
+// roles are the names in a git directory by which git, or a program for it, knows what lies there, with
+// all beneath it, and the note on what is made or changed there.
+var roles = map[string]string{
+	"objects": "", "refs": "", "logs": "", "info": "", "worktrees": "", "modules": "", "lfs": "", "svn": "", "annex": "", "reftable": "",
+	"hooks": obeys, "config": obeys, "config.worktree": obeys, "commondir": obeys, "gitdir": obeys, "info/attributes": obeys, "remotes": obeys, "branches": obeys,
+	"rr-cache": obeys, "gitweb": obeys, "pid": obeys, "lazygit.yml": obeys,
+	"shallow": readsOther, "info/grafts": readsOther, "refs/replace": readsOther,
+	"rebase-merge": goesOn, "rebase-apply": goesOn, "sequencer": goesOn, "BISECT_START": goesOn, "BISECT_NAMES": goesOn,
+}
+
+// roleOf returns the longest name in roles that covers a path in a git directory; "" if there is none.
+func roleOf(in string) (role, note string) {
+	for i := range len(in) + 1 {
+		if i == len(in) || in[i] == '/' {
+			if n, ok := roles[in[:i]]; ok {
+				role, note = in[:i], n
+			}
+		}
+	}
+	if role == "hooks" && path.Ext(in) == ".sample" {
+		note = ""
+	}
+	return role, note
+}
+
+// A gitDir is a directory that git can take for a git directory before or after changes. Any change of
+// a command can make a directory one, of any name.
+type gitDir struct {
+	path string
+	was  bool // before
+}
+
+// A picture is how git on the host sees files before and after changes. One path can lie in several git
+// directories, such as a branch in a directory of refs that looks like one: it has a role in each, and
+// the change is what it is for all of them.
+type picture struct {
+	before, after func(full string) (Node, error)
+	rules         *Rules
+	known         map[string][]gitDir // see around
+	submodules    []string            // see ofSubmodule; nil until needed
+	noted         map[string]bool     // host paths with a note
+}
+
+// look returns a function that describes a path of the host: that of the deepest layer around it, or
+// what is on the disk.
+func (r *Review) look(in func(layer int, p string) (Node, error)) func(full string) (Node, error) {
+	return func(full string) (n Node, err error) {
+		layer, source := -1, ""
+		for i, t := range r.trees {
+			if paths.Inside(t.source, full) && len(t.source) > len(source) {
+				layer, source = i, t.source
+			}
+		}
+		if layer >= 0 {
+			return in(layer, path.Join(".", strings.TrimPrefix(full, source)))
+		}
+		var st unix.Stat_t
+		if unix.Lstat(full, &st) == nil {
+			n = nodeOf(&st)
+			n.Target, _ = os.Readlink(full)
+		}
+		return n, nil
+	}
+}
+
+// exists reports whether a path exists, before or after the changes.
+func exists(full string, look func(string) (Node, error)) bool {
+	n, err := look(full)
+	return err != nil || n.Kind != Absent
+}
+
+// isGitDir reports whether git accepts a directory as a git directory.
+func isGitDir(dir string, look func(string) (Node, error)) bool {
+	has := func(name string) bool { return exists(dir+name, look) }
+	return has("/HEAD") && (has("/commondir") || has("/objects") && has("/refs"))
+}
+
+// around returns the git directories that contain what lies in a directory, the outermost first.
+func (g *picture) around(dir string) []gitDir {
+	list, ok := g.known[dir]
+	if ok {
+		return list
+	}
+	if dir != "/" {
+		list = g.around(path.Dir(dir))
+	}
+	if len(list) > 0 && !strings.Contains(dir, "/.git/") && exists(dir+"/.git", g.before) { // a work tree of the host, which can lie in a bare repository
+		list = slices.DeleteFunc(slices.Clone(list), func(one gitDir) bool {
+			role, _ := roleOf(strings.TrimPrefix(dir, one.path+"/"))
+			return role == ""
+		})
+	}
+	if was := isGitDir(dir, g.before); was || path.Base(dir) == ".git" || isGitDir(dir, g.after) {
+		list = append(slices.Clip(list), gitDir{dir, was})
+	}
+	g.known[dir] = list
+	return list
+}
+
+// home returns the git directory to which a file belongs, and its path there; "" if there is none. A
+// review could put another repository around one of the host, or into its objects, so it is the
+// outermost one that knows the path, of those that the host has first.
+func (g *picture) home(full string) (dir, in string) {
+	dirs := g.around(path.Dir(full))
+	for _, was := range [...]bool{true, false} {
+		for _, one := range dirs {
+			in := strings.TrimPrefix(full, one.path+"/")
+			if role, _ := roleOf(in); one.was == was && role != "" && role != "modules" && role != "worktrees" {
+				return one.path, in
+			}
+		}
+	}
+	if len(dirs) == 0 {
+		return "", ""
+	}
+	dir = dirs[len(dirs)-1].path
+	return dir, strings.TrimPrefix(full, dir+"/")
+}
+
+// takesObject reports whether a change deletes or replaces an object of a repository that stays. An
+// object's name is the hash of its contents; one that nothing needs does no harm, and the host may
+// need it by now.
+func (g *picture) takesObject(c *Change, full string) bool {
+	dir, in := g.home(full)
+	if !objects(in) || c.Old.Kind == Absent || c.New.Kind == Directory && c.Op != Mode {
+		return false
+	}
+	if n, err := g.after(dir); err == nil && n.Kind != Directory {
+		return false
+	}
+	// info/ has no objects, and git makes it anew.
+	return c.Op == Deleted || c.Op == Modified && c.Old.Kind == c.New.Kind && !under("objects/info", in)
+}
+
+// unmakes reports whether a change makes a git directory of the host invalid while it stays, or one that
+// does not share what another has.
+func (g *picture) unmakes(c *Change, full string) bool {
+	dir, needed := path.Dir(full), uint32(0o100)
+	switch path.Base(full) {
+	case "HEAD", "commondir":
+		needed = 0o400
+	case "objects", "refs":
+	default:
+		dir = full
+	}
+	switch {
+	case c.Op == Added || !isGitDir(dir, g.before):
+		return false
+	case c.Op == Deleted:
+		return dir != full && exists(dir, g.after)
+	case dir != full && c.Old.Kind != c.New.Kind:
+		return true
+	}
+	return c.Old.Mode&needed != 0 && c.New.Mode&needed == 0
+}
+
+// judge refuses a change, or adds a note, by what git on the host would do after it.
+func (g *picture) judge(c *Change, full string) {
+	dirs := g.around(path.Dir(full))
+	_, in := g.home(full)
+	refused := ""
+	switch {
+	case g.unmakes(c, full):
+		refused = passesOver
+	case c.Op != Deleted && c.New.Size > 0 && gitindex.AppliedByCommit(path.Base(full)):
+		refused = "the next git commit would write files by it"
+	case c.Op == Deleted || c.Op == Mode && !strings.Contains(full, "/hooks/"):
+		return
+	case strings.HasSuffix(full, "/info/alternates"):
+		refused = "git would take objects from where it says"
+	case c.Op == Modified && c.Old.Kind != c.New.Kind && objects(in):
+		refused = "it takes the place of git's objects"
+	case c.New.Kind == Symlink && len(dirs) > 0:
+		// It writes its messages and logs to the link's target, such as its configuration.
+		refused = "a symlink in a git directory: git would write to what it leads to"
+	case c.New.Kind == Fifo && len(dirs) > 0:
+		refused = "a pipe in a git directory: git would wait for it, or read what a command writes later"
+	case c.New.Kind == Symlink && slices.ContainsFunc(g.rules.Submodules, func(one string) bool {
+		return paths.Inside(full, one) && exists(g.follow(one+"/.git"), g.after)
+	}):
+		refused = actsOn
+	}
+	if path.Base(full) == ".git" {
+		dirs = append(slices.Clip(dirs), gitDir{full, false})
+	}
+	for _, dir := range dirs {
+		in, at := strings.TrimPrefix(full, dir.path+"/"), full
+		role, note := roleOf(in)
+		hook := strings.HasPrefix(in, "hooks/") && note != "" // on each: a person may look at only one
+		if !dir.was && g.ofSubmodule(dir.path) {
+			refused = cmp.Or(refused, actsOn)
+		}
+		if note == goesOn {
+			at = path.Join(dir.path, role)
+		} else if !dir.was && !hook {
+			note, at = repository, dir.path
+		}
+		if note != "" && cmp.Or(c.Refused, refused) == "" && !g.noted[at] {
+			g.noted[at], c.Note = true, note
+		}
+	}
+	c.Refused = cmp.Or(c.Refused, refused)
+}
+
+// ofSubmodule reports whether a git directory is that of a gitlink of the host, or will be: its .git, or
+// what that leads to.
+func (g *picture) ofSubmodule(dir string) bool {
+	if g.submodules == nil {
+		g.submodules = []string{}
+		for _, one := range g.rules.Submodules {
+			at := g.follow(one + "/.git")
+			g.submodules = append(g.submodules, one+"/.git", path.Join(g.follow(one), ".git"), at)
+			text, _ := readRegular(at, maxConfig)
+			if to, ok := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), "gitdir: "); ok {
+				if !path.IsAbs(to) {
+					to = path.Join(path.Dir(at), to)
+				}
+				g.submodules = append(g.submodules, g.follow(to))
+			}
+		}
+	}
+	return slices.Contains(g.submodules, dir)
+}
+
+// follow returns the path of the host to which one leads after the changes.
+func (g *picture) follow(full string) string {
+	end, _, _ := paths.Follow("/", full, func(p string, _ bool) (paths.Step, error) {
+		n, err := g.after(p)
+		return paths.Step{Missing: err == nil && n.Kind == Absent, Target: n.Target}, nil
+	}, nil)
+	return end
+}
+
+// ofGit checks changes of git's own files, and drops those that delete objects, or that differ from the
+// index by times only.
+func (r *Review) ofGit(changes []Change) ([]Change, error) {
+	g := r.git
 	kept := changes[:0]
 	for _, c := range changes {
-		full := path.Join(source, c.Path)
-		c.git = dirs.pathIn(full)
-		store := dirs.store(full)
-		c.object = c.Op == Added && store != "" && dirs.lower(store)
+		full := path.Join(r.trees[c.Layer].source, c.Path)
+		if g.takesObject(&c, full) {
+			continue
+		}
+		var dir string
+		dir, c.git = g.home(full)
+		c.object = c.Op == Added && objects(c.git) && exists(dir+"/objects", g.before)
 		if c.object && c.New.Kind == File && c.New.Mode&0o400 == 0 { // an apply makes a copy
 			c.Refused = cmp.Or(c.Refused, "an object of git's that its owner cannot read")
 		}
-		var err error
-		keep := true
-		switch dirs.checkChange(&c, full); {
-		case slices.Contains(rules.Configurations, full):
+		if slices.Contains(g.rules.Configurations, full) {
 			c.Refused = "git's configuration: git outside of a sandbox acts on it"
-		case c.Op == Modified && c.New.Kind == File && path.Base(full) == "HEAD" && isGitDir(path.Dir(full), dirs.lower):
-			var head []byte
-			if head, err = r.trees[layer].upper.read(c.Path, maxConfig); err == nil && !gitindex.ValidHead(head) {
-				c.Refused = passesOver
-			}
-		case c.Op != Deleted && c.New.Kind == File && path.Base(full) == "packed-refs":
-			var refs *io.SectionReader
-			var done func()
-			if refs, done, err = r.trees[layer].upper.openGit(c.Path, maxGitFile); err == nil && gitindex.MayReplace(refs) {
-				c.Note = cmp.Or(c.Note, readsOther)
-			}
-			done()
-		case c.Op != Deleted && c.New.Size > 0 && gitindex.AppliedByCommit(path.Base(full)):
-			c.Refused = "the next git commit would write files by it"
-		case c.Op != Deleted && c.New.Kind == File && (isIndex(c.git) || gitindex.IsIndexName(path.Base(full)) && r.trees[layer].upper.begins(c.Path, "DIRC")):
-			keep, err = r.mergeIndex(layer, &c, isGitDir(path.Dir(full), dirs.lower))
-		case c.Op != Deleted && c.New.Kind == File && gitindex.MayBeRef(c.git):
-			var ref []byte
-			if ref, err = r.trees[layer].upper.read(c.Path, maxGitFile); err == nil && gitindex.LeadsToNoRef(ref) {
-				c.Refused = "a ref to a non-ref file: git would write to that file"
-			}
+		}
+		g.judge(&c, full)
+		keep, err := true, error(nil)
+		if c.Op != Deleted && c.New.Kind == File {
+			keep, err = r.readGit(&c, full)
 		}
 		if isShortage(err) {
 			return nil, err
@@ -94,241 +324,42 @@ func (r *Review) ofGit(of *Comparison, changes []Change, rules *Rules) ([]Change
 	return kept, nil
 }
 
-// gitDirs are the git directories of a layer's review, or around it. Any change of a command can
-// make a directory a git directory, of any name.
-type gitDirs struct {
-	root          string
-	after, before func(path string) (Node, error) // the change
-	rules         *Rules
-	known         map[string]string // by directory of the host, the git directory around it
-	submodules    []string          // the host's, and where these lead after the change; nil until needed
-	noted         map[string]bool   // host paths with a note
-	stores        map[string]bool   // whether git on the host has objects in this directory
-	gone          map[string]bool   // deleted directories of the host, besides those that after lacks
-}
-
-// store is the directory of git's objects that contains a path of the host; "" if there is none. It
-// uses the host's state: a review could make a repository no repository, or put another one into
-// its objects. A branch or a submodule may have the name objects too.
-func (g *gitDirs) store(full string) string {
-	for at := 0; ; {
-		i := strings.Index(full[at:]+"/", "/objects/")
-		if i < 0 {
-			return ""
-		}
-		dir := full[:at+i]
-		at += i + len("/objects")
-		is, ok := g.stores[dir]
-		if !ok {
-			is = path.Base(dir) == ".git" || isGitDir(dir, g.lower) && !strings.Contains(dir, "/.git/refs/")
-			g.stores[dir] = is
-		}
-		if is {
-			return full[:at]
+// readGit judges a change by the text of a file, if git obeys that. It reports whether the change is one.
+func (r *Review) readGit(c *Change, full string) (keep bool, err error) {
+	t, g, dir, base := r.trees[c.Layer].upper, r.git, path.Dir(full), path.Base(full)
+	ofHost := isGitDir(dir, g.before)
+	if isIndex(c.git) || gitindex.IsIndexName(base) && t.begins(c.Path, "DIRC") {
+		return r.mergeIndex(c, ofHost)
+	}
+	if base == "packed-refs" {
+		refs, done, err := t.openGit(c.Path, maxGitFile)
+		defer done()
+		if err != nil {
+			return true, err
+		} else if gitindex.MayReplace(refs) {
+			c.Note = cmp.Or(c.Note, readsOther)
 		}
 	}
-}
-
-// pathIn is the path of a file within its git directory; "" if it is in none.
-func (g *gitDirs) pathIn(full string) string {
-	dir := g.dirOf(path.Dir(full))
-	if store := g.store(full); store != "" {
-		dir = path.Dir(store)
-	} else if dir == "" {
-		return ""
+	head := c.Op == Modified && base == "HEAD" && ofHost
+	if !head && !slices.ContainsFunc(g.around(dir), func(one gitDir) bool { return gitindex.MayBeRef(strings.TrimPrefix(full, one.path+"/")) }) {
+		return true, nil
 	}
-	return strings.TrimPrefix(full, dir+"/")
-}
-
-// keepObjects drops deletions of git's objects if the repository stays, and objects that both sides
-// made: an object's name is the hash of its contents. An object that nothing needs does no harm,
-// and the host may need it by now.
-func (g *gitDirs) keepObjects(changes []Change) []Change {
-	takes := g.takesObjects(changes)
-	return slices.DeleteFunc(changes, func(c Change) bool { return takes(&c) })
-}
-
-// deletedDirs returns the directories of the host that changes delete.
-func (g *gitDirs) deletedDirs(changes []Change) map[string]bool {
-	gone := map[string]bool{}
-	for _, c := range changes {
-		if c.Old.Kind == Directory && c.New.Kind != Directory {
-			gone[path.Join(g.root, c.Path)] = true
-		}
-	}
-	return gone
-}
-
-// takesObjects finds the changes that delete objects of a repository that stays when all changes
-// are applied.
-func (g *gitDirs) takesObjects(changes []Change) func(*Change) bool {
-	gone := g.deletedDirs(changes)
-	return func(c *Change) bool {
-		full := path.Join(g.root, c.Path)
-		store := g.store(full)
-		if store == "" || gone[path.Dir(store)] || c.Old.Kind == Absent || c.New.Kind == Directory && c.Op != Mode {
-			return false
-		}
-		// info/ has no objects, and git makes it anew.
-		return c.Op == Deleted || c.Op == Modified && c.Old.Kind == c.New.Kind && !under(store+"/info", full)
-	}
-}
-
-// passesOver is the reason to refuse a change that makes git use another repository than now.
-const passesOver = "git would pass over the repository, and take one that lies around it"
-
-// unmakes reports whether a change at a path of the host makes a git directory invalid while it
-// stays.
-func (g *gitDirs) unmakes(c *Change, full string) bool {
-	dir, needed := path.Dir(full), uint32(0o100)
-	switch path.Base(full) {
-	case "HEAD":
-		needed = 0o400
-	case "objects", "refs":
-	default:
-		dir = full
-	}
+	text, err := t.read(c.Path, maxGitFile)
 	switch {
-	case !isGitDir(dir, g.lower):
-		return false
-	case c.Op == Deleted:
-		return dir != full && g.now(dir) && !g.gone[dir]
-	case dir != full && c.Old.Kind != c.New.Kind:
-		return true
-	}
-	return c.Old.Mode&needed != 0 && c.New.Mode&needed == 0
-}
-
-// checkChange checks what git on the host would do after a change at a path of the host.
-func (g *gitDirs) checkChange(c *Change, full string) {
-	if c.Refused == "" && c.Op != Added && g.unmakes(c, full) {
+	case err != nil:
+	case head && !gitindex.ValidHead(text):
 		c.Refused = passesOver
+	case gitindex.LeadsToNoRef(text):
+		c.Refused = "a ref to a non-ref file: git would write to that file"
 	}
-	if c.Op == Deleted || c.Op == Mode && !strings.Contains(full, "/hooks/") {
-		return
-	}
-	dir := g.dirOf(path.Dir(full))
-	if path.Base(full) == ".git" {
-		dir = full
-	}
-	refused, note, at := "", "", full
-	switch in := strings.TrimPrefix(full, dir+"/"); {
-	case strings.HasSuffix(full, "/objects/info/alternates"):
-		refused = "git would take objects from where it says"
-	case c.Old.Kind != Absent && c.Old.Kind != c.New.Kind && g.store(full) != "":
-		refused = "it takes the place of git's objects"
-	case dir == "":
-	case c.New.Kind == Symlink && g.dirOf(path.Dir(full)) != "":
-		// It writes its messages and logs to the link's target, such as its configuration.
-		refused = "a symlink in a git directory: git would write to what it leads to"
-	case c.New.Kind == Fifo && g.dirOf(path.Dir(full)) != "":
-		refused = "a pipe in a git directory: git would wait for it, or read what a command writes later"
-	case strings.HasPrefix(in, "hooks/") && path.Ext(in) != ".sample":
-		note = "git outside of a sandbox acts on it" // on each change: a person may look at only one
-	case dir == full || !isGitDir(dir, g.lower):
-		note, at = "a repository: git outside of a sandbox acts on its hooks and its configuration", dir
-		if path.Base(dir) == ".git" && g.isSubmodule(path.Dir(dir)) {
-			refused = actsOn
-		}
-	case in == "config" && !slices.Contains(g.rules.Configurations, full) || in == "config.worktree" || in == "commondir" || in == "hooks" || in == "lazygit.yml" || in == "pid" || under("gitweb", in):
-		note = "git outside of a sandbox acts on it"
-	case in == "shallow" || in == "info/grafts" || strings.HasPrefix(in, "refs/replace/"):
-		note = readsOther
-	}
-	for _, step := range gitindex.Unfinished {
-		if gitindex.AppliedByCommit(step) {
-			continue // ofGit refuses it
-		}
-		p := path.Join(dir, step)
-		if path.Base(dir) == step { // also because of its contents
-			p = dir
-		}
-		if dir != "" && under(p, full) {
-			note, at = "git outside of a sandbox goes on with it: what is listed there can be commands", p
-		}
-	}
-	if c.New.Kind == Symlink && slices.ContainsFunc(g.rules.Submodules, func(one string) bool {
-		return paths.Inside(full, one) && g.now(path.Join(g.follow(one), ".git"))
-	}) {
-		refused = actsOn
-	}
-	c.Refused = cmp.Or(c.Refused, refused)
-	if note != "" && c.Refused == "" && !g.noted[at] {
-		g.noted[at], c.Note = true, note
-	}
-}
-
-// readsOther is the note on what stands in the place of git's objects.
-const readsOther = "git outside of a sandbox reads other objects, or another history, by it"
-
-// actsOn is the reason to refuse what would become a submodule's repository. git 2.39 enters none
-// through a symlink; other versions may.
-const actsOn = "git status in the repository around it would act on it"
-
-func (g *gitDirs) isSubmodule(dir string) bool {
-	if g.submodules == nil {
-		g.submodules = slices.Clone(g.rules.Submodules)
-		for _, one := range g.rules.Submodules {
-			g.submodules = append(g.submodules, g.follow(one))
-		}
-	}
-	return slices.Contains(g.submodules, dir)
-}
-
-// follow returns the path of the host to which one leads after the change.
-func (g *gitDirs) follow(full string) string {
-	end, _, _ := paths.Follow("/", full, func(p string, _ bool) (paths.Step, error) {
-		if !paths.Inside(g.root, p) {
-			target, _ := os.Readlink(p)
-			return paths.Step{Target: target}, nil
-		}
-		n, err := g.after(strings.TrimPrefix(strings.TrimPrefix(p, g.root), "/"))
-		return paths.Step{Missing: err == nil && n.Kind == Absent, Target: n.Target}, nil
-	}, nil)
-	return end
-}
-
-func (g *gitDirs) dirOf(dir string) string {
-	found, ok := g.known[dir]
-	if ok || dir == "/" {
-		return found
-	}
-	found = g.dirOf(path.Dir(dir))
-	part, _, _ := strings.Cut(strings.TrimPrefix(dir, found+"/"), "/")
-	switch own := found != "" && slices.Contains([]string{"refs", "logs", "info", "objects", "worktrees", "modules"}, part); {
-	case path.Base(dir) == ".git", isGitDir(dir, g.now) && !(own && part == "refs"): // names of branches can look like one; none has a .git
-		found = dir
-	case !own && !strings.Contains(dir, "/.git/") && g.lower(path.Join(dir, ".git")):
-		found = "" // a work tree of the host, which can lie in a bare repository
-	}
-	g.known[dir] = found
-	return found
-}
-
-// now reports whether commands of the review see a file at a path of the host, and lower whether
-// the host has one.
-func (g *gitDirs) now(full string) bool   { return g.has(full, g.after) }
-func (g *gitDirs) lower(full string) bool { return g.has(full, g.before) }
-
-func (g *gitDirs) has(full string, look func(string) (Node, error)) bool {
-	if !paths.Inside(g.root, full) {
-		_, err := os.Lstat(full)
-		return err == nil
-	}
-	n, err := look(strings.TrimPrefix(strings.TrimPrefix(full, g.root), "/"))
-	return err != nil || n.Kind != Absent
-}
-
-// isGitDir reports whether git accepts a directory as a git directory.
-func isGitDir(dir string, has func(string) bool) bool {
-	return has(dir+"/HEAD") && (has(dir+"/commondir") || has(dir+"/objects") && has(dir+"/refs"))
+	return true, err
 }
 
 // mergeIndex reports whether the review's index differs from the workspace's old one. It clears a
 // conflict if only times were written there since. ofHost says that the host has the repository: its
 // index gets no new gitlink, because git status would act on the configuration that lies there.
-func (r *Review) mergeIndex(layer int, c *Change, ofHost bool) (bool, error) {
-	p := r.trees[layer]
+func (r *Review) mergeIndex(c *Change, ofHost bool) (bool, error) {
+	p := r.trees[c.Layer]
 	hash := hashSize(c.Path, p.lower, p.upper)
 	index, ok, err := p.upper.index(c.Path, hash)
 	var host gitindex.Index
@@ -348,7 +379,7 @@ func (r *Review) mergeIndex(layer int, c *Change, ofHost bool) (bool, error) {
 	case added >= 0:
 		c.Refused = fmt.Sprintf("it makes %.300q a submodule: git status would act on its configuration", index.Links[added])
 	}
-	was, begun := r.rec.Layers[layer].Indexes[indexKey(c.Path)]
+	was, begun := r.rec.Layers[c.Layer].Indexes[indexKey(c.Path)]
 	if c.Refused != "" || !known || !begun {
 		return true, nil
 	}

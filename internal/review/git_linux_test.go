@@ -93,7 +93,7 @@ func TestGitDirs(t *testing.T) {
 		{"a link beside a .git", in("r", "worktrees/.git x", "refs/.git x", "logs/.git x"), []string{"r/worktrees/l -> ../refs", "r/refs/l -> ../config", "r/logs/l -> ../config"},
 			"r/logs/l: a symlink|r/refs/l: a symlink|r/worktrees/l: a symlink"},
 		{"refs in what looks like a repository", in(".git"), []string{".git/refs/a/HEAD x", ".git/refs/a/objects/", ".git/refs/a/refs/", ".git/refs/a/b ref: commondir"},
-			".git/refs/a/b: a ref to"},
+			".git/refs/a/HEAD: a repository|.git/refs/a/b: a ref to"},
 		{"a submodule in what looks like refs", append(in("."), "refs/sub/.git/"), []string{"refs/sub/.git/HEAD x"}, "refs/sub/.git/HEAD: git status"},
 		{"a link that stays, or goes", in("r", "l -> config", "m -> config"), []string{"r/l -> config", "r/m -"}, ""},
 		{"a link elsewhere", in("r", "in/.git gitdir: x"), []string{"l -> r", "r/in/l -> x", "r/in/.gitx -> x", "d/HEAD x", "d/refs/l -> x"}, ""},

@@ -315,9 +315,9 @@ type Review struct {
 
 	adding sync.Mutex // guards rec.Layers while commands use the review
 
-	trees []pair    // opened, by layer
-	slots *tree     // opened by an apply or its undo
-	git   []gitDirs // by layer, from Changes
+	trees []pair   // opened, by layer
+	slots *tree    // opened by an apply or its undo
+	git   *picture // from Changes
 }
 
 // pair are the two layers of a tree.
