@@ -71,7 +71,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 		set.opaque, used, layers[i] = append(set.opaque, c.opaque...), c.used, c
 	}
 	lower := func(layer int, p string) (Node, error) { return r.trees[layer].lower.Look(p) }
-	r.git = &picture{before: r.look(lower), rules: &rules, known: map[string][]gitDir{}, noted: map[string]bool{}}
+	r.git = &picture{before: r.look(lower), rules: &rules, links: slices.Clone(rules.Submodules), known: map[string][]gitDir{}, noted: map[string]bool{}}
 	r.git.after = r.look(func(layer int, p string) (Node, error) {
 		if c := layers[layer]; c != nil {
 			return c.merged(p)

@@ -92,22 +92,28 @@ type picture struct {
 	before, after func(full string) (Node, error)
 	rules         *Rules
 	known         map[string][]gitDir // see around
+	links         []string            // the host's gitlinks
+	unread        []string            // work trees of the host with others
 	submodules    []string            // see ofSubmodule; nil until needed
 	noted         map[string]bool     // host paths with a note
 }
 
-// look returns a function that describes a path of the host: that of the deepest layer around it, or
-// what is on the disk.
+// at returns the deepest layer around a path of the host, and the path in it; -1 if there is none.
+func (r *Review) at(full string) (layer int, p string) {
+	layer, source := -1, ""
+	for i, t := range r.trees {
+		if paths.Inside(t.source, full) && len(t.source) > len(source) {
+			layer, source = i, t.source
+		}
+	}
+	return layer, path.Join(".", strings.TrimPrefix(full, source))
+}
+
+// look returns a function that describes a path of the host, in its layer or on the disk.
 func (r *Review) look(in func(layer int, p string) (Node, error)) func(full string) (Node, error) {
 	return func(full string) (n Node, err error) {
-		layer, source := -1, ""
-		for i, t := range r.trees {
-			if paths.Inside(t.source, full) && len(t.source) > len(source) {
-				layer, source = i, t.source
-			}
-		}
-		if layer >= 0 {
-			return in(layer, path.Join(".", strings.TrimPrefix(full, source)))
+		if layer, p := r.at(full); layer >= 0 {
+			return in(layer, p)
 		}
 		var st unix.Stat_t
 		if unix.Lstat(full, &st) == nil {
@@ -230,8 +236,8 @@ func (g *picture) judge(c *Change, full string) {
 		refused = "a symlink in a git directory: git would write to what it leads to"
 	case c.New.Kind == Fifo && len(dirs) > 0:
 		refused = "a pipe in a git directory: git would wait for it, or read what a command writes later"
-	case c.New.Kind == Symlink && slices.ContainsFunc(g.rules.Submodules, func(one string) bool {
-		return paths.Inside(full, one) && exists(g.follow(one+"/.git"), g.after)
+	case c.New.Kind == Symlink && slices.ContainsFunc(g.links, func(one string) bool {
+		return paths.Inside(full, one) && exists(follow(one+"/.git", g.after), g.after)
 	}):
 		refused = actsOn
 	}
@@ -262,34 +268,78 @@ func (g *picture) judge(c *Change, full string) {
 func (g *picture) ofSubmodule(dir string) bool {
 	if g.submodules == nil {
 		g.submodules = []string{}
-		for _, one := range g.rules.Submodules {
-			at := g.follow(one + "/.git")
-			g.submodules = append(g.submodules, one+"/.git", path.Join(g.follow(one), ".git"), at)
-			text, _ := readRegular(at, maxConfig)
-			if to, ok := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), "gitdir: "); ok {
-				if !path.IsAbs(to) {
-					to = path.Join(path.Dir(at), to)
-				}
-				g.submodules = append(g.submodules, g.follow(to))
-			}
+		for _, one := range g.links {
+			g.submodules = append(g.submodules, one+"/.git", path.Join(follow(one, g.after), ".git"), follow(one+"/.git", g.after), gitDirOf(one, g.after))
 		}
 	}
-	return slices.Contains(g.submodules, dir)
+	return slices.Contains(g.submodules, dir) || paths.InsideAny(g.unread, path.Dir(path.Dir(dir)))
 }
 
-// follow returns the path of the host to which one leads after the changes.
-func (g *picture) follow(full string) string {
+// gitDirOf returns where the .git of a work tree leads. Only the host's text counts: a new one is judged
+// by itself.
+func gitDirOf(top string, look func(string) (Node, error)) string {
+	at := follow(top+"/.git", look)
+	text, _ := readRegular(at, maxConfig)
+	if to, ok := strings.CutPrefix(string(text), "gitdir: "); ok {
+		return follow(pointer(path.Dir(at), to), look)
+	}
+	return at
+}
+
+// pointer is the path that a file of git in a directory names.
+func pointer(dir, text string) string {
+	if text = strings.TrimRight(text, "\r\n"); path.IsAbs(text) {
+		return text
+	}
+	return dir + "/" + text
+}
+
+// follow returns the path to which one leads.
+func follow(full string, look func(string) (Node, error)) string {
 	end, _, _ := paths.Follow("/", full, func(p string, _ bool) (paths.Step, error) {
-		n, err := g.after(p)
+		n, err := look(p)
 		return paths.Step{Missing: err == nil && n.Kind == Absent, Target: n.Target}, nil
 	}, nil)
 	return end
+}
+
+// addLinks adds the gitlinks of the host's repositories around changes, at any depth.
+func (r *Review) addLinks(changes []Change) error {
+	g, seen := r.git, map[string]bool{}
+	for _, c := range changes {
+		source := r.trees[c.Layer].source
+		for dir := path.Dir(path.Join(source, c.Path)); paths.Inside(source, dir) && dir != source && !seen[dir]; dir = path.Dir(dir) {
+			seen[dir] = true
+			if !exists(dir+"/.git", g.before) {
+				continue
+			}
+			file := gitDirOf(dir, g.before) + "/index"
+			layer, p := r.at(file)
+			if layer < 0 || !exists(file, g.before) {
+				continue
+			}
+			t := r.trees[layer].lower
+			index, ok, err := t.index(p, hashSize(p, t))
+			if isShortage(err) {
+				return err
+			} else if !ok {
+				g.unread = append(g.unread, dir)
+			}
+			for _, link := range index.Links {
+				g.links = append(g.links, path.Join(dir, link))
+			}
+		}
+	}
+	return nil
 }
 
 // ofGit checks changes of git's own files, and drops those that delete objects, or that differ from the
 // index by times only.
 func (r *Review) ofGit(changes []Change) ([]Change, error) {
 	g := r.git
+	if err := r.addLinks(changes); err != nil {
+		return nil, err
+	}
 	kept := changes[:0]
 	for _, c := range changes {
 		full := path.Join(r.trees[c.Layer].source, c.Path)
@@ -338,6 +388,14 @@ func (r *Review) readGit(c *Change, full string) (keep bool, err error) {
 			return true, err
 		} else if gitindex.MayReplace(refs) {
 			c.Note = cmp.Or(c.Note, readsOther)
+		}
+	}
+	if base == "commondir" && exists(dir+"/HEAD", g.after) {
+		text, err := t.read(c.Path, maxConfig)
+		if to := pointer(dir, string(text)); err != nil {
+			return true, err
+		} else if !isGitDir(follow(to, g.after), g.after) { // a later review could make one there, and nobody would see it in its paths
+			c.Refused = "it leads to no git directory"
 		}
 	}
 	head := c.Op == Modified && base == "HEAD" && ofHost

@@ -73,7 +73,7 @@ func TestGitDirs(t *testing.T) {
 		{"new", nil, in("r", "l -> config"), "r/HEAD: a repository|r/l: a symlink in"},
 		{"in part", []string{"r/HEAD x", "r/refs/"}, []string{"r/objects/", "r/config y"}, "r/config: a repository"},
 		{"its configuration", in("r"), []string{"r/config y", "r/description y", "r/hooks/x y", "r/commondir y", "r/config.worktree y"},
-			"r/commondir: git outside|r/config: git outside|r/config.worktree: git outside|r/hooks: git outside|r/hooks/x: git outside"},
+			"r/commondir: it leads to no|r/config: git outside|r/config.worktree: git outside|r/hooks: git outside|r/hooks/x: git outside"},
 		{"its hooks", nil, in("r", "hooks/a.sample x", "hooks/b x"), "r/HEAD: a repository|r/hooks/b: git outside"},
 		{"in an empty .git", []string{"r/.git/"}, in("r/.git"), "r/.git/HEAD: a repository"},
 		{"a .git that was a file", []string{"r/.git x"}, []string{"r/.git gitdir: ../r"}, "r/.git: a repository"},
@@ -102,12 +102,20 @@ func TestGitDirs(t *testing.T) {
 		{"under way by files", in(".git"), []string{".git/BISECT_START x", ".git/gitweb/lighttpd x", ".git/pid 1", ".git/MERGE_RR", ".git/MERGE_HEAD x"}, ".git/BISECT_START: git outside|.git/gitweb: git outside|.git/gitweb/lighttpd: git outside|.git/pid: git outside"},
 		{"a commit that would write", in("r"), []string{"r/MERGE_RR x", "r/MERGE_AUTOSTASH x", "MERGE_AUTOSTASH x"},
 			"MERGE_AUTOSTASH: the next git commit|r/MERGE_AUTOSTASH: the next git commit|r/MERGE_RR: the next git commit"},
-		{"under way, in what looks like another", in(".git"), []string{".git/rebase-merge/HEAD x", ".git/rebase-merge/commondir x"}, ".git/rebase-merge: git outside"},
+		{"under way, in what looks like another", in(".git"), []string{".git/rebase-merge/HEAD x", ".git/rebase-merge/commondir x"}, ".git/rebase-merge: git outside|.git/rebase-merge/commondir: it leads to no"},
 		{"other objects", in(".git", "refs/replace/a 1"), []string{".git/refs/replace/b 1", ".git/shallow 1", ".git/info/grafts 1", ".git/packed-refs 1\trefs/replace/c", "packed-refs 1 refs/heads/c", ".git/lazygit.yml x"},
 			".git/info/grafts: git outside of a sandbox reads|.git/lazygit.yml: git outside of a sandbox acts|.git/packed-refs: git outside of a sandbox reads|.git/refs/replace/b: git outside of a sandbox reads|.git/shallow: git outside of a sandbox reads"},
 		{"pipes", in(".git", "index x"), []string{".git/index fifo", ".git/MERGE_RR fifo", "MERGE_RR fifo"}, ".git/MERGE_RR: a pipe|.git/index: a pipe"},
 		{"objects from elsewhere", in(".git"), []string{".git/objects/info/alternates x", ".git/objects/info/commondir x", ".git/objects/info/HEAD x"},
-			".git/objects/info/HEAD: a repository|.git/objects/info/alternates: git would take"},
+			".git/objects/info/HEAD: a repository|.git/objects/info/alternates: git would take|.git/objects/info/commondir: it leads to no"},
+		{"objects with another name", append(in(".git"), "store/ab/c 1"), []string{"store/info/alternates x"}, "store/info/alternates: git would take"},
+		{"a branch with the name of other files", in(".git"), []string{".git/refs/heads/packed-refs ref: commondir", ".git/refs/heads/index ref: commondir"},
+			".git/refs/heads/index: a ref to|.git/refs/heads/packed-refs: a ref to"},
+		{"a .git where git puts conflicts", in(".", "rr-cache/.git x", "x/.git x"), []string{"rr-cache/l -> ../config", "x/l -> y"}, "rr-cache/l: a symlink"},
+		{"a submodule whose .git leads on", []string{"sub/.git gitdir: ../st/ore\n"}, in("st/ore"), "st/ore/HEAD: git status|st/ore/config: git status|st/ore/objects: git status|st/ore/refs: git status"},
+		{"a repository apart from another", append(in(".git/worktrees/t", "commondir ../.."), in(".git")...), []string{".git/worktrees/t/commondir -"}, ".git/worktrees/t/commondir: git would pass over"},
+		{"a repository of two", nil, append(in("m"), "o/HEAD x", "o/commondir ../m"), "m/HEAD: a repository|o/HEAD: a repository"},
+		{"a repository of two, one of which seems to be none", []string{"m/objects/", "m/refs/"}, []string{"o/HEAD x", "o/commondir ../m\n", "m/config x"}, "o/HEAD: a repository|o/commondir: it leads to no"},
 	} {
 		w := newRoot(t, tt.lower...)
 		w.begin()
@@ -132,6 +140,21 @@ func TestGitDirs(t *testing.T) {
 		if len(wants) > 0 && wants[0] != "" {
 			t.Errorf("%s: without %q", tt.name, wants)
 		}
+	}
+}
+
+// What lies in one layer of a review makes a repository of what lies in another one.
+func TestGitDirsOfLayers(t *testing.T) {
+	t.Parallel()
+	w := newRoot(t, "z/d/")
+	w.begin()
+	w.write(w.upper, "sub -> z/d")
+	w.write(w.addLayer(filepath.Join(w.root, "z")), "d/.git gitdir: x")
+	r := w.open()
+	defer r.Close()
+	set, err := r.Changes(t.Context(), Rules{Submodules: []string{w.root + "/sub"}})
+	if err != nil || len(set.Changes) != 2 || set.Changes[0].Refused != actsOn || set.Changes[1].Refused != actsOn {
+		t.Errorf("%+v, %v", set, err)
 	}
 }
 
@@ -172,7 +195,7 @@ func TestObjects(t *testing.T) {
 			"as a whole":               {"objects -|refs/heads/objects/b -", true, "c=1", ""},
 			"replaced":                 {"objects/ opaque|objects/ee/ff 1", true, "b=1 c=1", ""},
 			"of what is no repository": {"HEAD -|objects/ab -|objects/pack/p 2", true, "b=1 c=1", "HEAD"},
-			"of what is another one":   {"objects/ab/HEAD x|objects/ab/commondir x|objects/ab/cd -", true, "b=1 c=1", ""},
+			"of what is another one":   {"objects/ab/HEAD x|objects/ab/commondir ../..|objects/ab/cd -", true, "b=1 c=1", ""},
 			"a directory":              {"objects/ab/cd/x 1|refs/heads/objects/b -", true, "b=1 c=1", "objects/ab/cd"},
 			"a pipe":                   {"objects/pack/p fifo", true, "b=1 c=1", "objects/pack/p"},
 			"a file":                   {"objects x", true, "b=1 c=1", "objects"},
