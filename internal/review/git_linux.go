@@ -85,6 +85,9 @@ type gitDir struct {
 	was  bool // before
 }
 
+// in is the path in the git directory of one that lies there.
+func (d gitDir) in(full string) string { return strings.TrimPrefix(full, d.path+"/") }
+
 // A picture is how git on the host sees files before and after changes. One path can lie in several git
 // directories, such as a branch in a directory of refs that looks like one: it has a role in each, and
 // the change is what it is for all of them.
@@ -94,7 +97,7 @@ type picture struct {
 	known         map[string][]gitDir // see around
 	links         []string            // the host's gitlinks
 	unread        []string            // work trees of the host with others
-	submodules    []string            // see ofSubmodule; nil until needed
+	submodules    map[string]bool     // see ofSubmodule; nil until needed
 	noted         map[string]bool     // host paths with a note
 }
 
@@ -147,7 +150,7 @@ func (g *picture) around(dir string) []gitDir {
 	}
 	if len(list) > 0 && !strings.Contains(dir, "/.git/") && exists(dir+"/.git", g.before) { // a work tree of the host, which can lie in a bare repository
 		list = slices.DeleteFunc(slices.Clone(list), func(one gitDir) bool {
-			role, _ := roleOf(strings.TrimPrefix(dir, one.path+"/"))
+			role, _ := roleOf(one.in(dir))
 			return role == ""
 		})
 	}
@@ -161,36 +164,45 @@ func (g *picture) around(dir string) []gitDir {
 // home returns the git directory to which a file belongs, and its path there; "" if there is none. A
 // review could put another repository around one of the host, or into its objects, so it is the
 // outermost one that knows the path, of those that the host has first.
-func (g *picture) home(full string) (dir, in string) {
+func (g *picture) home(full string) (dir gitDir, in string) {
 	dirs := g.around(path.Dir(full))
 	for _, was := range [...]bool{true, false} {
 		for _, one := range dirs {
-			in := strings.TrimPrefix(full, one.path+"/")
+			in := one.in(full)
 			if role, _ := roleOf(in); one.was == was && role != "" && role != "modules" && role != "worktrees" {
-				return one.path, in
+				return one, in
 			}
 		}
 	}
 	if len(dirs) == 0 {
-		return "", ""
+		return gitDir{}, ""
 	}
-	dir = dirs[len(dirs)-1].path
-	return dir, strings.TrimPrefix(full, dir+"/")
+	dir = dirs[len(dirs)-1]
+	return dir, dir.in(full)
+}
+
+// store is the directory of the host with git's objects around a path; "" if there is none.
+func (g *picture) store(full string) string {
+	dir, in := g.home(full)
+	if objects(in) && (dir.was || path.Base(dir.path) == ".git") && exists(dir.path+"/objects", g.before) {
+		return dir.path + "/objects"
+	}
+	return ""
 }
 
 // takesObject reports whether a change deletes or replaces an object of a repository that stays. An
 // object's name is the hash of its contents; one that nothing needs does no harm, and the host may
 // need it by now.
 func (g *picture) takesObject(c *Change, full string) bool {
-	dir, in := g.home(full)
-	if !objects(in) || c.Old.Kind == Absent || c.New.Kind == Directory && c.Op != Mode {
+	store := g.store(full)
+	if store == "" || c.Old.Kind == Absent || c.New.Kind == Directory && c.Op != Mode {
 		return false
 	}
-	if n, err := g.after(dir); err == nil && n.Kind != Directory {
+	if n, err := g.after(path.Dir(store)); err == nil && n.Kind != Directory {
 		return false
 	}
 	// info/ has no objects, and git makes it anew.
-	return c.Op == Deleted || c.Op == Modified && c.Old.Kind == c.New.Kind && !under("objects/info", in)
+	return c.Op == Deleted || c.Op == Modified && c.Old.Kind == c.New.Kind && !under(store+"/info", full)
 }
 
 // unmakes reports whether a change makes a git directory of the host invalid while it stays, or one that
@@ -218,7 +230,6 @@ func (g *picture) unmakes(c *Change, full string) bool {
 // judge refuses a change, or adds a note, by what git on the host would do after it.
 func (g *picture) judge(c *Change, full string) {
 	dirs := g.around(path.Dir(full))
-	_, in := g.home(full)
 	refused := ""
 	switch {
 	case g.unmakes(c, full):
@@ -229,7 +240,7 @@ func (g *picture) judge(c *Change, full string) {
 		return
 	case strings.HasSuffix(full, "/info/alternates"):
 		refused = "git would take objects from where it says"
-	case c.Op == Modified && c.Old.Kind != c.New.Kind && objects(in):
+	case c.Op == Modified && c.Old.Kind != c.New.Kind && g.store(full) != "":
 		refused = "it takes the place of git's objects"
 	case c.New.Kind == Symlink && len(dirs) > 0:
 		// It writes its messages and logs to the link's target, such as its configuration.
@@ -245,7 +256,7 @@ func (g *picture) judge(c *Change, full string) {
 		dirs = append(slices.Clip(dirs), gitDir{full, false})
 	}
 	for _, dir := range dirs {
-		in, at := strings.TrimPrefix(full, dir.path+"/"), full
+		in, at := dir.in(full), full
 		role, note := roleOf(in)
 		hook := strings.HasPrefix(in, "hooks/") && note != "" // on each: a person may look at only one
 		if !dir.was && g.ofSubmodule(dir.path) {
@@ -267,12 +278,14 @@ func (g *picture) judge(c *Change, full string) {
 // what that leads to.
 func (g *picture) ofSubmodule(dir string) bool {
 	if g.submodules == nil {
-		g.submodules = []string{}
+		g.submodules = map[string]bool{}
 		for _, one := range g.links {
-			g.submodules = append(g.submodules, one+"/.git", path.Join(follow(one, g.after), ".git"), follow(one+"/.git", g.after), gitDirOf(one, g.after))
+			for _, at := range [...]string{one + "/.git", follow(one, g.after) + "/.git", follow(one+"/.git", g.after), gitDirOf(one, g.after)} {
+				g.submodules[at] = true
+			}
 		}
 	}
-	return slices.Contains(g.submodules, dir) || paths.InsideAny(g.unread, path.Dir(path.Dir(dir)))
+	return g.submodules[dir] || paths.InsideAny(g.unread, path.Dir(path.Dir(dir)))
 }
 
 // gitDirOf returns where the .git of a work tree leads. Only the host's text counts: a new one is judged
@@ -346,9 +359,8 @@ func (r *Review) ofGit(changes []Change) ([]Change, error) {
 		if g.takesObject(&c, full) {
 			continue
 		}
-		var dir string
-		dir, c.git = g.home(full)
-		c.object = c.Op == Added && objects(c.git) && exists(dir+"/objects", g.before)
+		_, c.git = g.home(full)
+		c.object = c.Op == Added && g.store(full) != ""
 		if c.object && c.New.Kind == File && c.New.Mode&0o400 == 0 { // an apply makes a copy
 			c.Refused = cmp.Or(c.Refused, "an object of git's that its owner cannot read")
 		}
@@ -399,7 +411,7 @@ func (r *Review) readGit(c *Change, full string) (keep bool, err error) {
 		}
 	}
 	head := c.Op == Modified && base == "HEAD" && ofHost
-	if !head && !slices.ContainsFunc(g.around(dir), func(one gitDir) bool { return gitindex.MayBeRef(strings.TrimPrefix(full, one.path+"/")) }) {
+	if !head && !slices.ContainsFunc(g.around(dir), func(one gitDir) bool { return gitindex.MayBeRef(one.in(full)) }) {
 		return true, nil
 	}
 	text, err := t.read(c.Path, maxGitFile)

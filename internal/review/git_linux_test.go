@@ -158,6 +158,20 @@ func TestGitDirsOfLayers(t *testing.T) {
 	}
 }
 
+// Files do not become objects, which an apply leaves as they are, by a repository that a review makes around them.
+func TestNewObjects(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, "src/objects/a 1", "src/objects/b 1")
+	for _, line := range []string{"src/HEAD x", "src/refs/", "src/objects/a 2", "src/objects/b -"} {
+		w.write(w.upper, line)
+	}
+	_, err := w.apply(Choice{})
+	w.check(err)
+	if got := w.list(w.root); got != "src/ src/HEAD=x src/objects/ src/objects/a=2 src/refs/" {
+		t.Error(got)
+	}
+}
+
 // By modes, too, git passes over a repository.
 func TestModesOfGitDirs(t *testing.T) {
 	t.Parallel()
