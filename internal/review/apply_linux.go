@@ -71,7 +71,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 		set.opaque, used, layers[i] = append(set.opaque, c.opaque...), c.used, c
 	}
 	lower := func(layer int, p string) (Node, error) { return r.trees[layer].lower.Look(p) }
-	r.git = &picture{before: r.look(lower), rules: &rules, links: slices.Clone(rules.Submodules), known: map[string][]gitDir{}, noted: map[string]bool{}}
+	r.git = &picture{review: r, before: r.look(lower), rules: &rules, links: slices.Clone(rules.Submodules), known: map[string][]gitDir{}, linked: map[string]bool{}, noted: map[string]bool{}}
 	r.git.after = r.look(func(layer int, p string) (Node, error) {
 		if c := layers[layer]; c != nil {
 			return c.merged(p)
@@ -149,8 +149,8 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 // leads elsewhere, and parts of a repository.
 func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 	git := *r.git
-	git.after, git.known, git.submodules = r.after(set, chosen), map[string][]gitDir{}, nil
-	unpacked := map[Place]bool{} // packed-refs that stay as they are
+	git.after, git.known, git.submodules = r.after(set, chosen), map[string][]gitDir{}, nil // with the same gitlinks
+	unpacked := map[Place]bool{}                                                            // packed-refs that stay as they are
 	for i, c := range set.Changes {
 		if !chosen[i] && c.git == "packed-refs" {
 			unpacked[c.host()] = true

@@ -92,9 +92,11 @@ func (d gitDir) in(full string) string { return strings.TrimPrefix(full, d.path+
 // directories, such as a branch in a directory of refs that looks like one: it has a role in each, and
 // the change is what it is for all of them.
 type picture struct {
+	review        *Review
 	before, after func(full string) (Node, error)
 	rules         *Rules
 	known         map[string][]gitDir // see around
+	linked        map[string]bool     // work trees whose index was read
 	links         []string            // the host's gitlinks
 	unread        []string            // work trees of the host with others
 	submodules    map[string]bool     // see ofSubmodule; nil until needed
@@ -148,7 +150,8 @@ func (g *picture) around(dir string) []gitDir {
 	if dir != "/" {
 		list = g.around(path.Dir(dir))
 	}
-	if len(list) > 0 && !strings.Contains(dir, "/.git/") && exists(dir+"/.git", g.before) { // a work tree of the host, which can lie in a bare repository
+	if exists(dir+"/.git", g.before) && !strings.Contains(dir, "/.git/") { // a work tree of the host, which can lie in a bare repository
+		g.addLinks(dir)
 		list = slices.DeleteFunc(slices.Clone(list), func(one gitDir) bool {
 			role, _ := roleOf(one.in(dir))
 			return role == ""
@@ -280,7 +283,7 @@ func (g *picture) ofSubmodule(dir string) bool {
 	if g.submodules == nil {
 		g.submodules = map[string]bool{}
 		for _, one := range g.links {
-			for _, at := range [...]string{one + "/.git", follow(one, g.after) + "/.git", follow(one+"/.git", g.after), gitDirOf(one, g.after)} {
+			for _, at := range [...]string{follow(one, g.after) + "/.git", follow(one+"/.git", g.after), gitDirOf(one, g.after)} {
 				g.submodules[at] = true
 			}
 		}
@@ -316,42 +319,30 @@ func follow(full string, look func(string) (Node, error)) string {
 	return end
 }
 
-// addLinks adds the gitlinks of the host's repositories around changes, at any depth.
-func (r *Review) addLinks(changes []Change) error {
-	g, seen := r.git, map[string]bool{}
-	for _, c := range changes {
-		source := r.trees[c.Layer].source
-		for dir := path.Dir(path.Join(source, c.Path)); paths.Inside(source, dir) && dir != source && !seen[dir]; dir = path.Dir(dir) {
-			seen[dir] = true
-			if !exists(dir+"/.git", g.before) {
-				continue
-			}
-			file := gitDirOf(dir, g.before) + "/index"
-			layer, p := r.at(file)
-			if layer < 0 || !exists(file, g.before) {
-				continue
-			}
-			t := r.trees[layer].lower
-			index, ok, err := t.index(p, hashSize(p, t))
-			if isShortage(err) {
-				return err
-			} else if !ok {
-				g.unread = append(g.unread, dir)
-			}
-			for _, link := range index.Links {
-				g.links = append(g.links, path.Join(dir, link))
-			}
-		}
+// addLinks adds the gitlinks of a work tree of the host. Those of the review's directories are known.
+func (g *picture) addLinks(top string) {
+	file := gitDirOf(top, g.before) + "/index"
+	layer, p := g.review.at(file)
+	if _, in := g.review.at(top); in == "." || layer < 0 || g.linked[top] || !exists(file, g.before) {
+		return
 	}
-	return nil
+	g.linked[top] = true
+	t := g.review.trees[layer].lower
+	index, ok, _ := t.index(p, hashSize(p, t))
+	if !ok {
+		g.unread = append(g.unread, top)
+	}
+	for _, link := range index.Links {
+		g.links = append(g.links, path.Join(top, link))
+	}
 }
 
 // ofGit checks changes of git's own files, and drops those that delete objects, or that differ from the
 // index by times only.
 func (r *Review) ofGit(changes []Change) ([]Change, error) {
 	g := r.git
-	if err := r.addLinks(changes); err != nil {
-		return nil, err
+	for _, c := range changes {
+		g.around(path.Dir(path.Join(r.trees[c.Layer].source, c.Path))) // it finds all gitlinks
 	}
 	kept := changes[:0]
 	for _, c := range changes {
