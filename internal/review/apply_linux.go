@@ -180,7 +180,7 @@ func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 }
 
 // after describes a path of the host after the chosen changes. A deleted directory stays with the rest of its entries.
-func (r *Review) after(set *Set, chosen []bool) func(full string) (Node, error) {
+func (r *Review) after(set *Set, chosen []bool) sight {
 	applied := map[Place]Node{}
 	for i := range set.Changes {
 		c := &set.Changes[i]

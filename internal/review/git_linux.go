@@ -88,12 +88,15 @@ type gitDir struct {
 // in is the path in the git directory of one that lies there.
 func (d gitDir) in(full string) string { return strings.TrimPrefix(full, d.path+"/") }
 
+// sight describes a path of the host, before or after changes.
+type sight func(full string) (Node, error)
+
 // A picture is how git on the host sees files before and after changes. One path can lie in several git
 // directories, such as a branch in a directory of refs that looks like one: it has a role in each, and
 // the change is what it is for all of them.
 type picture struct {
 	review        *Review
-	before, after func(full string) (Node, error)
+	before, after sight
 	rules         *Rules
 	known         map[string][]gitDir // see around
 	linked        map[string]bool     // work trees whose index was read
@@ -115,7 +118,7 @@ func (r *Review) at(full string) (layer int, p string) {
 }
 
 // look returns a function that describes a path of the host, in its layer or on the disk.
-func (r *Review) look(in func(layer int, p string) (Node, error)) func(full string) (Node, error) {
+func (r *Review) look(in func(layer int, p string) (Node, error)) sight {
 	return func(full string) (n Node, err error) {
 		if layer, p := r.at(full); layer >= 0 {
 			return in(layer, p)
@@ -129,16 +132,14 @@ func (r *Review) look(in func(layer int, p string) (Node, error)) func(full stri
 	}
 }
 
-// exists reports whether a path exists, before or after the changes.
-func exists(full string, look func(string) (Node, error)) bool {
+func (look sight) has(full string) bool {
 	n, err := look(full)
 	return err != nil || n.Kind != Absent
 }
 
-// isGitDir reports whether git accepts a directory as a git directory.
-func isGitDir(dir string, look func(string) (Node, error)) bool {
-	has := func(name string) bool { return exists(dir+name, look) }
-	return has("/HEAD") && (has("/commondir") || has("/objects") && has("/refs"))
+// isGitDir reports whether git accepts a directory as a git directory, whatever its HEAD has.
+func (look sight) isGitDir(dir string) bool {
+	return look.has(dir+"/HEAD") && (look.has(dir+"/commondir") || look.has(dir+"/objects") && look.has(dir+"/refs"))
 }
 
 // around returns the git directories that contain what lies in a directory, the outermost first.
@@ -150,14 +151,14 @@ func (g *picture) around(dir string) []gitDir {
 	if dir != "/" {
 		list = g.around(path.Dir(dir))
 	}
-	if exists(dir+"/.git", g.before) && !strings.Contains(dir, "/.git/") { // a work tree of the host, which can lie in a bare repository
+	if g.before.has(dir+"/.git") && !strings.Contains(dir, "/.git/") { // a work tree of the host, which can lie in a bare repository
 		g.addLinks(dir)
 		list = slices.DeleteFunc(slices.Clone(list), func(one gitDir) bool {
 			role, _ := roleOf(one.in(dir))
 			return role == ""
 		})
 	}
-	if was := isGitDir(dir, g.before); was || path.Base(dir) == ".git" || isGitDir(dir, g.after) {
+	if was := g.before.isGitDir(dir); was || path.Base(dir) == ".git" || g.after.isGitDir(dir) {
 		list = append(slices.Clip(list), gitDir{dir, was})
 	}
 	g.known[dir] = list
@@ -187,7 +188,7 @@ func (g *picture) home(full string) (dir gitDir, in string) {
 // store is the directory of the host with git's objects around a path; "" if there is none.
 func (g *picture) store(full string) string {
 	dir, in := g.home(full)
-	if objects(in) && (dir.was || path.Base(dir.path) == ".git") && exists(dir.path+"/objects", g.before) {
+	if objects(in) && (dir.was || path.Base(dir.path) == ".git") && g.before.has(dir.path+"/objects") {
 		return dir.path + "/objects"
 	}
 	return ""
@@ -220,10 +221,10 @@ func (g *picture) unmakes(c *Change, full string) bool {
 		dir = full
 	}
 	switch {
-	case c.Op == Added || !isGitDir(dir, g.before):
+	case c.Op == Added || !g.before.isGitDir(dir):
 		return false
 	case c.Op == Deleted:
-		return dir != full && exists(dir, g.after)
+		return dir != full && g.after.has(dir)
 	case dir != full && c.Old.Kind != c.New.Kind:
 		return true
 	}
@@ -251,7 +252,7 @@ func (g *picture) judge(c *Change, full string) {
 	case c.New.Kind == Fifo && len(dirs) > 0:
 		refused = "a pipe in a git directory: git would wait for it, or read what a command writes later"
 	case c.New.Kind == Symlink && slices.ContainsFunc(g.links, func(one string) bool {
-		return paths.Inside(full, one) && exists(follow(one+"/.git", g.after), g.after)
+		return paths.Inside(full, one) && g.after.has(g.after.follow(one+"/.git"))
 	}):
 		refused = actsOn
 	}
@@ -283,7 +284,7 @@ func (g *picture) ofSubmodule(dir string) bool {
 	if g.submodules == nil {
 		g.submodules = map[string]bool{}
 		for _, one := range g.links {
-			for _, at := range [...]string{follow(one, g.after) + "/.git", follow(one+"/.git", g.after), gitDirOf(one, g.after)} {
+			for _, at := range [...]string{g.after.follow(one) + "/.git", g.after.follow(one + "/.git"), g.after.gitDirOf(one)} {
 				g.submodules[at] = true
 			}
 		}
@@ -293,11 +294,11 @@ func (g *picture) ofSubmodule(dir string) bool {
 
 // gitDirOf returns where the .git of a work tree leads. Only the host's text counts: a new one is judged
 // by itself.
-func gitDirOf(top string, look func(string) (Node, error)) string {
-	at := follow(top+"/.git", look)
+func (look sight) gitDirOf(top string) string {
+	at := look.follow(top + "/.git")
 	text, _ := readRegular(at, maxConfig)
 	if to, ok := strings.CutPrefix(string(text), "gitdir: "); ok {
-		return follow(pointer(path.Dir(at), to), look)
+		return look.follow(pointer(path.Dir(at), to))
 	}
 	return at
 }
@@ -311,7 +312,7 @@ func pointer(dir, text string) string {
 }
 
 // follow returns the path to which one leads.
-func follow(full string, look func(string) (Node, error)) string {
+func (look sight) follow(full string) string {
 	end, _, _ := paths.Follow("/", full, func(p string, _ bool) (paths.Step, error) {
 		n, err := look(p)
 		return paths.Step{Missing: err == nil && n.Kind == Absent, Target: n.Target}, nil
@@ -321,9 +322,9 @@ func follow(full string, look func(string) (Node, error)) string {
 
 // addLinks adds the gitlinks of a work tree of the host. Those of the review's directories are known.
 func (g *picture) addLinks(top string) {
-	file := gitDirOf(top, g.before) + "/index"
+	file := g.before.gitDirOf(top) + "/index"
 	layer, p := g.review.at(file)
-	if _, in := g.review.at(top); in == "." || layer < 0 || g.linked[top] || !exists(file, g.before) {
+	if _, in := g.review.at(top); in == "." || layer < 0 || g.linked[top] || !g.before.has(file) {
 		return
 	}
 	g.linked[top] = true
@@ -380,7 +381,7 @@ func (r *Review) ofGit(changes []Change) ([]Change, error) {
 // readGit judges a change by the text of a file, if git obeys that. It reports whether the change is one.
 func (r *Review) readGit(c *Change, full string) (keep bool, err error) {
 	t, g, dir, base := r.trees[c.Layer].upper, r.git, path.Dir(full), path.Base(full)
-	ofHost := isGitDir(dir, g.before)
+	ofHost := g.before.isGitDir(dir)
 	if isIndex(c.git) || gitindex.IsIndexName(base) && t.begins(c.Path, "DIRC") {
 		return r.mergeIndex(c, ofHost)
 	}
@@ -393,11 +394,11 @@ func (r *Review) readGit(c *Change, full string) (keep bool, err error) {
 			c.Note = cmp.Or(c.Note, readsOther)
 		}
 	}
-	if base == "commondir" && exists(dir+"/HEAD", g.after) {
+	if base == "commondir" && g.after.has(dir+"/HEAD") {
 		text, err := t.read(c.Path, maxConfig)
 		if to := pointer(dir, string(text)); err != nil {
 			return true, err
-		} else if !isGitDir(follow(to, g.after), g.after) { // a later review could make one there, and nobody would see it in its paths
+		} else if !g.after.isGitDir(g.after.follow(to)) { // a later review could make one there, and nobody would see it in its paths
 			c.Refused = "it leads to no git directory"
 		}
 	}
