@@ -35,7 +35,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := &Set{Changes: []Change{}, behind: rules.Behind}
+	set := &Set{Changes: []Change{}}
 	layers := make([]*Comparison, len(r.trees))
 	var used usage
 	for i, l := range r.rec.Layers {
@@ -49,7 +49,7 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 				known[string(one.Path)] = one
 			}
 		}
-		c := &Comparison{Layer: i, Root: p.source, Upper: p.upper, Lower: p.lower, Begun: l.Begun, Known: known, used: used, Denied: rules.Denied, Behind: rules.Behind,
+		c := &Comparison{Layer: i, Root: p.source, Upper: p.upper, Lower: p.lower, Begun: l.Begun, Known: known, used: used, Denied: rules.Denied,
 			Same: func(p string, used *int64) (bool, error) {
 				if err := ctx.Err(); err != nil {
 					return false, context.Cause(ctx)
@@ -65,7 +65,9 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 			c := &changes[j]
 			full := path.Join(p.source, c.Path)
 			c.Shown, c.hidden = r.shown(i, c.Path), rules.Hidden != nil && rules.Hidden(full)
-			rules.annotate(c, full)
+			if c.Op != Deleted && rules.IsGitControlled != nil && rules.IsGitControlled(full) {
+				c.Note = obeys
+			}
 		}
 		set.Changes = append(set.Changes, changes...)
 		set.opaque, used, layers[i] = append(set.opaque, c.opaque...), c.used, c
@@ -157,14 +159,7 @@ func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 		}
 	}
 	return func(c *Change) string {
-		source, one := r.trees[c.Layer].source, *c
-		full := path.Join(source, c.Path)
-		if c.New.Kind == Symlink {
-			look := func(p string) (Node, error) { return git.after(path.Join(source, p)) }
-			if why := refusedLink(source, c, look, set.behind); why != "" {
-				return why
-			}
-		}
+		one, full := *c, path.Join(r.trees[c.Layer].source, c.Path)
 		if git.takesObject(c, full) {
 			return "without the other changes it takes objects from a repository that stays"
 		}

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -86,7 +87,6 @@ type Comparison struct {
 	// beginning: the top of Upper then had its permissions, and no attributes.
 	Known  map[string]appliedPath
 	Denied func(path string, directory bool) string // of Rules
-	Behind func(link, end string) string            // of Rules
 
 	changes   []Change
 	top       uint32 // the permissions of Root
@@ -291,12 +291,8 @@ func (c *Comparison) operation(p string, u, l *Node) (op Op, changed bool, err e
 }
 
 // add adds a change, with the reason if it cannot be applied.
-func (c *Comparison) add(one Change) (err error) {
-	if one.Refused == "" {
-		if one.Refused, err = c.refused(&one); err != nil {
-			return err
-		}
-	}
+func (c *Comparison) add(one Change) error {
+	one.Refused = cmp.Or(one.Refused, c.refused(&one))
 	one.Conflict, one.top = c.conflict(&one), c.top
 	return c.append(&one)
 }
@@ -324,28 +320,26 @@ func (c *Comparison) conflict(one *Change) string {
 	return ""
 }
 
-func (c *Comparison) refused(one *Change) (string, error) {
+func (c *Comparison) refused(one *Change) string {
 	if c.Denied != nil {
 		if why := c.Denied(path.Join(c.Root, one.Path), one.Old.Kind == Directory || one.New.Kind == Directory); why != "" {
-			return why, nil
+			return why
 		}
 	}
 	switch n := &one.New; n.Kind {
 	case Socket:
-		return "a socket", nil
+		return "a socket"
 	case Device:
-		return "a device", nil
-	case Symlink:
-		return refusedLink(c.Root, one, c.merged, c.Behind), nil
+		return "a device"
 	case File, Directory, Fifo:
 		if n.Kind == Fifo && n.Links > 1 {
-			return "a fifo with several names", nil // the name that stays in the review would reach the workspace
+			return "a fifo with several names" // the name that stays in the review would reach the workspace
 		}
 		if more := n.Mode & 0o6000 &^ one.Old.Mode; more != 0 && !(more == 0o2000 && c.inheritsGroup(one)) {
-			return "has the set-user-ID or set-group-ID bit", nil
+			return "has the set-user-ID or set-group-ID bit"
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // inheritsGroup reports whether a change makes a directory with the set-group-ID bit and group of
@@ -384,32 +378,35 @@ func (w *walked) step(p string) error {
 	return nil
 }
 
-// refusedLink says why a symlink may not be applied; "" if it may. It must not lead out of its tree,
-// which look describes; nor be able to, once another link stands on its way; nor lead to where behind,
-// if not nil, forbids it.
-func refusedLink(root string, one *Change, look func(string) (Node, error), behind func(link, end string) string) string {
-	end, _, err := paths.Follow(path.Join(root, path.Dir(one.Path)), path.Base(one.Path), func(p string, _ bool) (paths.Step, error) {
+// refusedLink says why a symlink may not be applied; "" if it may. It must not lead out of its tree, whose
+// files look describes; nor be able to, once another link stands on its way; nor lead to where rules forbid.
+func refusedLink(root, full, target string, look func(full string) (Node, error), rules *Rules) string {
+	end, _, err := paths.Follow(path.Dir(full), path.Base(full), func(p string, _ bool) (paths.Step, error) {
 		switch {
 		case paths.Inside(root, p):
-			n, err := look(strings.TrimPrefix(strings.TrimPrefix(p, root), "/"))
+			n, err := look(p)
 			return paths.Step{Missing: n.Kind == Absent, Target: n.Target}, err
 		case paths.Inside(p, root):
 			return paths.Step{}, nil // a directory
 		}
-		return paths.Step{}, errors.New("outside") // also if it comes back: look knows nothing there
+		return paths.Step{}, errors.New("outside") // also if it comes back: the review knows nothing there
 	}, nil)
+	why := ""
 	switch {
 	case errors.Is(err, errManySteps):
 		return err.Error()
 	case err != nil || !paths.Inside(root, end):
-		return "leads out of the workspace: " + strconv.Quote(one.New.Target)
+		return "leads out of the workspace: " + strconv.Quote(target)
 	// Clean removes each ".." behind a name, together with the name.
-	case strings.Count(one.New.Target, "..") > strings.Count(path.Clean(one.New.Target), ".."):
-		return `has a ".." behind a name, so another link in that place would lead it elsewhere: ` + strconv.Quote(one.New.Target)
-	case behind != nil:
-		return behind(path.Join(root, one.Path), end)
+	case strings.Count(target, "..") > strings.Count(path.Clean(target), ".."):
+		return `has a ".." behind a name, so another link in that place would lead it elsewhere: ` + strconv.Quote(target)
+	case rules.Behind != nil:
+		why = rules.Behind(full, end)
 	}
-	return ""
+	if why == "" && rules.Above != nil {
+		why = rules.Above(full)
+	}
+	return why
 }
 
 // merged describes what commands of the review see at a path.

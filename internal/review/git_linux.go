@@ -30,16 +30,6 @@ var errLarge = errors.New("a file of git that is too large to read, or too large
 // indexKey is the path of an index as a key in JSON, whatever bytes it has.
 func indexKey(p string) string { return fmt.Sprintf("%+q", p) }
 
-// annotate adds what a person should know of a change at a path of the host.
-func (rules *Rules) annotate(c *Change, full string) {
-	if c.New.Kind == Symlink && c.Refused == "" && rules.Above != nil {
-		c.Refused = rules.Above(full)
-	}
-	if c.Op != Deleted && rules.IsGitControlled != nil && rules.IsGitControlled(full) {
-		c.Note = obeys
-	}
-}
-
 // What git on the host would do by a change.
 const (
 	obeys      = "git outside of a sandbox acts on it"
@@ -233,6 +223,9 @@ func (g *picture) unmakes(c *Change, full string) bool {
 
 // judge refuses a change, or adds a note, by what git on the host would do after it.
 func (g *picture) judge(c *Change, full string) {
+	if c.New.Kind == Symlink {
+		c.Refused = cmp.Or(c.Refused, refusedLink(g.review.trees[c.Layer].source, full, c.New.Target, g.after, g.rules))
+	}
 	dirs := g.around(path.Dir(full))
 	refused := ""
 	switch {

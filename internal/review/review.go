@@ -29,8 +29,7 @@ type Set struct {
 	Changes []Change `json:"changes"`
 
 	opaque  []opaqueDir
-	visible bool                          // see Visible
-	behind  func(link, end string) string // of Rules
+	visible bool // see Visible
 }
 
 // Rules say what a review may not change, and how to treat both sides.
