@@ -87,7 +87,9 @@ func compare(t *testing.T, upper, lower layer) []Change {
 func judgeLinks(c *Comparison, changes []Change) []Change {
 	for i := range changes {
 		if one := &changes[i]; one.New.Kind == Symlink {
-			one.Refused = refusedLink(c.Root, path.Join(c.Root, one.Path), one.New.Target, func(full string) (Node, error) { return c.merged(strings.TrimPrefix(strings.TrimPrefix(full, c.Root), "/")) }, &Rules{})
+			one.Refused = refusedLink(c.Root, path.Join(c.Root, one.Path), one.New.Target, func(full string) (Node, error) {
+				return c.merged(strings.TrimPrefix(strings.TrimPrefix(full, c.Root), "/"))
+			}, &Rules{})
 		}
 	}
 	return changes

@@ -12,6 +12,8 @@
 //     killed one left.
 //   - It walks both layers by directory descriptors, beneath the workspace, through no symlink and
 //     onto no other mount. It never follows what commands have made.
+//   - It refuses, or names, what makes git on the host execute or obey something new. Each path counts in
+//     every git directory around it, before and after the changes of all layers.
 //   - A file that the host has changed since the review began is a conflict, and nothing of it is
 //     lost: replaced and removed files stay in the review until the next apply, for [Review.Undo].
 //

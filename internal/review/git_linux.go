@@ -1,6 +1,7 @@
 package review
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -296,9 +297,13 @@ func (look sight) gitDirOf(top string) string {
 	return at
 }
 
-// pointer is the path that a file of git in a directory names.
+// pointer is the path that a file of git in a directory names. No path is longer than the kernel's, and
+// each of its names would cost time.
 func pointer(dir, text string) string {
-	if text = strings.TrimRight(text, "\r\n"); path.IsAbs(text) {
+	switch text = strings.TrimRight(text, "\r\n"); {
+	case len(text) >= unix.PathMax:
+		return "/"
+	case path.IsAbs(text):
 		return text
 	}
 	return dir + "/" + text
@@ -378,34 +383,22 @@ func (r *Review) readGit(c *Change, full string) (keep bool, err error) {
 	if isIndex(c.git) || gitindex.IsIndexName(base) && t.begins(c.Path, "DIRC") {
 		return r.mergeIndex(c, ofHost)
 	}
-	if base == "packed-refs" {
-		refs, done, err := t.openGit(c.Path, maxGitFile)
-		defer done()
-		if err != nil {
-			return true, err
-		} else if gitindex.MayReplace(refs) {
-			c.Note = cmp.Or(c.Note, readsOther)
-		}
-	}
-	if base == "commondir" && g.after.has(dir+"/HEAD") {
-		text, err := t.read(c.Path, maxConfig)
-		if to := pointer(dir, string(text)); err != nil {
-			return true, err
-		} else if !g.after.isGitDir(g.after.follow(to)) { // a later review could make one there, and nobody would see it in its paths
-			c.Refused = "it leads to no git directory"
-		}
-	}
-	head := c.Op == Modified && base == "HEAD" && ofHost
-	if !head && !slices.ContainsFunc(g.around(dir), func(one gitDir) bool { return gitindex.MayBeRef(one.in(full)) }) {
+	isRef := slices.ContainsFunc(g.around(dir), func(one gitDir) bool { return gitindex.MayBeRef(one.in(full)) })
+	isHead := base == "HEAD" && c.Op == Modified && ofHost
+	if !isRef && !isHead && base != "commondir" && base != "packed-refs" {
 		return true, nil
 	}
 	text, err := t.read(c.Path, maxGitFile)
 	switch {
 	case err != nil:
-	case head && !gitindex.ValidHead(text):
+	case isHead && !gitindex.ValidHead(text):
 		c.Refused = passesOver
-	case gitindex.LeadsToNoRef(text):
+	case isRef && gitindex.LeadsToNoRef(text):
 		c.Refused = "a ref to a non-ref file: git would write to that file"
+	case base == "commondir" && g.after.has(dir+"/HEAD") && !g.after.isGitDir(g.after.follow(pointer(dir, string(text)))):
+		c.Refused = "it leads to no git directory" // a later review could make one there, and nobody would see that by its paths
+	case base == "packed-refs" && gitindex.MayReplace(bytes.NewReader(text)):
+		c.Note = cmp.Or(c.Note, readsOther)
 	}
 	return true, err
 }
