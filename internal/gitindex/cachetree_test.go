@@ -97,8 +97,10 @@ func TestCacheTree(t *testing.T) {
 	if _, ok := read(index(t, fmt.Sprintf(names, strings.Repeat("/d", 400))), 20); ok {
 		t.Error("a description of three files in 1200 directories is understood")
 	}
-	deep := bytes.Repeat([]byte("d\x00-1 1\n"), maxDepth+2)
-	if _, _, _, ok := readCacheTree(append(deep, "d\x00-1 0\n"...), 20, 0, new(1<<20)); ok {
-		t.Error("a tree is deeper than a name can be")
+	for n, want := range map[int]bool{maxName / 2: true, maxName/2 + 1: false} {
+		deep := "\x00-1 1\n" + strings.Repeat("d\x00-1 1\n", n-1) + "d\x00-1 0\n"
+		if newTrees(20, 1000).match([]byte(deep)) != want {
+			t.Errorf("a tree of depth %d is understood: %v", n, !want)
+		}
 	}
 }

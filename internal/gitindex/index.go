@@ -102,15 +102,20 @@ func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
 	name := ""
 	at, names, links := int64(12), 0, 0
 	var starts []int32
+	made := newTrees(size, count)
 	for range count {
 		entry, _ := in.Peek(window)
 		shared, n := 0, 0
 		if name, shared, n = readEntry(entry, version, size, name); n == 0 {
 			return i, false
 		}
-		flags := 2
-		if binary.BigEndian.Uint16(entry[40+size:])&extended != 0 {
+		const stage, intended = 0x3000, 0x2000
+		flags, word, mode := 2, binary.BigEndian.Uint16(entry[40+size:]), int32(binary.BigEndian.Uint32(entry[24:]))
+		if word&extended != 0 {
 			flags = 4
+		}
+		if word&stage != 0 || flags == 4 && binary.BigEndian.Uint16(entry[42+size:])&intended != 0 {
+			mode = -1 // git makes no tree of an unfinished merge: with this mode, no tree is valid
 		}
 		sum.Write(entry[24:28])                // type and permissions
 		sum.Write(entry[40 : 40+size])         // the object
@@ -132,13 +137,13 @@ func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
 			}
 			i.Links = append(i.Links, name)
 		}
+		made.add(mode, name, entry[40:40+size])
 		if starts = append(starts, int32(at)); shared > 0 {
 			starts[len(starts)-1] = -1 // a thread that begins here does not have the name before
 		}
 		at += int64(n)
 		in.Discard(n)
 	}
-	entries := io.NewSectionReader(r, 12, at-12)
 	i.Entries = string(sum.Sum(nil))
 	// Git looks for the extension EOIE at this offset from the end, even within other data.
 	last := end - int64(12+size)
@@ -156,10 +161,10 @@ func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
 		case more > end-at, string(b[:4]) == "link", string(b[:4]) == "IEOT" && !startsMatch(bytesAt(at, more), starts):
 			return i, false // a split index ("link") has entries in another file
 		case string(b[:4]) == "TREE":
-			if described || !treesMatch(bytesAt(at, more), entries, version, count, size) {
+			if described || !made.match(bytesAt(at, more)) {
 				return i, false
 			}
-			described = true // git writes one. Each costs a walk through all entries
+			described = true // git writes one
 		}
 		at += more
 	}
