@@ -35,11 +35,7 @@ func Lock(ctx context.Context, fd, how int) error {
 
 // TryLock is Lock without the wait.
 func TryLock(fd, how int) error {
-	for {
-		if err := unix.Flock(fd, how|unix.LOCK_NB); err != unix.EINTR {
-			return err
-		}
-	}
+	return Retry(func() error { return unix.Flock(fd, how|unix.LOCK_NB) })
 }
 
 // NoWait returns a context for a Lock that does not wait.

@@ -14,21 +14,19 @@ func OpenNoSymlinks(path string, flag int, perm uint32) (int, error) {
 }
 
 // OpenNoSymlinksAt is OpenNoSymlinks for a clean path beneath dir, too.
-func OpenNoSymlinksAt(dir int, path string, flag int, perm uint32) (int, error) {
+func OpenNoSymlinksAt(dir int, path string, flag int, perm uint32) (fd int, err error) {
 	how := unix.OpenHow{Flags: uint64(flag), Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
 	if flag&unix.O_CREAT != 0 {
 		how.Mode = uint64(perm)
 	}
-	for {
-		fd, err := unix.Openat2(dir, path, &how)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err == unix.ENOSYS || err == unix.EPERM && !openat2Works():
-			return openStepwise(dir, path, flag, perm)
-		}
-		return fd, err
+	err = Retry(func() (err error) {
+		fd, err = unix.Openat2(dir, path, &how)
+		return err
+	})
+	if err == unix.ENOSYS || err == unix.EPERM && !openat2Works() {
+		return openStepwise(dir, path, flag, perm)
 	}
+	return fd, err
 }
 
 // openat2Works distinguishes an EPERM of the file from one of a container's seccomp filter that

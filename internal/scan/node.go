@@ -27,7 +27,6 @@ type node struct {
 	id            identity
 	timesReliable bool // id will differ after the next change
 	names         int
-	size          int // number of directories in it, with itself, at the last look; 0 before the first look
 	dirs          []*node
 	shallow       bool    // dirs does not have all of its directories
 	found         []Found // their paths are names in it, or empty for the directory itself
@@ -97,7 +96,7 @@ const clockStep = settling / 2
 // read reads a directory again. It keeps the known nodes of directories in it, to compare them.
 func (w *walk) read(n *node, path string, last bool) error {
 	known := n.dirs
-	*n = node{name: n.name, state: n.state, hide: n.hide, size: n.size}
+	*n = node{name: n.name, state: n.state, hide: n.hide}
 	now := w.now()
 	entries, id, err := readDir(path)
 	switch {

@@ -95,14 +95,13 @@ func (s *Scanner) ScanTo(depth int) (*Result, error) {
 
 // walk is the state of one scan.
 type walk struct {
-	query       *Query
-	depth       int // see ScanTo
-	limit       int64
-	now         func() time.Time
-	tokens      chan struct{} // one for each goroutine besides the first
-	names       atomic.Int64  // number of names, remembered or read now
-	directories atomic.Int64  // number of directories
-	failed      atomic.Pointer[error]
+	query  *Query
+	depth  int // see ScanTo
+	limit  int64
+	now    func() time.Time
+	tokens chan struct{} // one for each goroutine besides the first
+	names  atomic.Int64  // number of names, remembered or read now
+	failed atomic.Pointer[error]
 }
 
 // refresh updates n and everything beneath it. n is at path, depth directories below a root. An
@@ -115,14 +114,12 @@ func (w *walk) refresh(n *node, path string, depth int) {
 		return
 	}
 	if depth+1 == w.depth {
-		n.size = max(n.size, 1)
 		return
 	}
-	n.size = 1
 	var others sync.WaitGroup
 	for _, child := range n.dirs {
 		at := paths.Join(path, child.name)
-		if !w.mayGo(child) {
+		if !w.mayGo() {
 			w.refresh(child, at, depth+1)
 			continue
 		}
@@ -132,9 +129,6 @@ func (w *walk) refresh(n *node, path string, depth int) {
 		})
 	}
 	others.Wait()
-	for _, child := range n.dirs {
-		n.size += child.size
-	}
 }
 
 // renew updates the content of n itself.
@@ -155,13 +149,12 @@ func (w *walk) renew(n *node, path string, depth int) error {
 	if w.names.Add(int64(n.names)) > w.limit {
 		return fmt.Errorf("%s: more than %d: %w", hostpath.Quote(path), w.limit, ErrTooLarge)
 	}
-	w.directories.Add(1)
 	return nil
 }
 
 // mayGo reports whether a directory gets its own goroutine. If so, it has taken a token.
-func (w *walk) mayGo(n *node) bool {
-	if n.size < manyDirs && (n.size > 0 || w.directories.Load() <= manyDirs) {
+func (w *walk) mayGo() bool {
+	if w.names.Load() <= manyNames {
 		return false
 	}
 	select {
@@ -172,7 +165,6 @@ func (w *walk) mayGo(n *node) bool {
 	}
 }
 
-// manyDirs is the number of directories that are worth their own goroutine: to look at one again takes
-// a microsecond, and to wake a processor a hundred. A directory of unknown size gets a goroutine after
-// that many other directories.
-const manyDirs = 1000
+// manyNames is after how many names a walk uses other processors: to wake one takes as long as to look at
+// a hundred directories again.
+const manyNames = 10_000
