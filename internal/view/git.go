@@ -351,26 +351,22 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		return append(append(list, template.behindLinks(dotGit)...), protection{path: dotGit, why: template.why, hold: &Hold{}})
 	case r.Layout.CommonDir == "":
 		return nil
-	case r.Failed != nil && !v.gitWritable:
-		v.note("the git repository %q is read-only inside: %v", top, r.Failed)
-		template.why = "git, which cannot be asked what it obeys"
-		for _, dir := range []string{r.Layout.GitDir, r.Layout.CommonDir, dotGit} {
-			list = append(append(list, protection{path: dir, why: template.why}), template.behindLinks(dir)...)
-		}
-		if r.Unlisted && !template.mustHold { // for the others, refuseUnlisted has refused the command
-			list = append(list, protection{path: top, why: template.why})
-		}
-		return list
 	}
 	template.linkDirs = []string{r.Layout.GitDir, r.Layout.CommonDir}
 	if v.readOnlyGit(&r) {
 		why := "git, which waits for this command and would act on changes"
-		if r.Layout.Split {
+		if r.Failed != nil {
+			why = "git, which cannot be asked what it obeys"
+			v.note("the git repository %q is read-only inside: %v", top, r.Failed)
+			if r.Unlisted && !template.mustHold { // for the others, refuseUnlisted has refused the command
+				list = append(list, protection{path: top, why: why})
+			}
+		} else if r.Layout.Split {
 			why = "git, with a split index"
 			v.note("the git repository %q is read-only inside, because an index in it is split, perhaps of another worktree or a submodule: run git update-index --no-split-index there, and remove the files sharedindex.* of its git directory", top)
 		}
 		for _, p := range append(slices.Clone(template.linkDirs), dotGit) {
-			if !slices.ContainsFunc(v.writableEntries(), func(e shared.Entry) bool { return paths.Inside(p, e.Source) }) { // of a bare repository
+			if r.Failed != nil || !slices.ContainsFunc(v.writableEntries(), func(e shared.Entry) bool { return paths.Inside(p, e.Source) }) { // of a bare repository
 				list = append(list, protection{path: p, why: why})
 			}
 		}

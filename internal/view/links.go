@@ -48,9 +48,7 @@ func (v *View) withLinksIn(list []protection) []protection {
 type locatedProtection struct {
 	protection
 	way   Way
-	links []string // those of the way that commands can replace: see loose
-	// viaLinks are the links whose directory nothing else protects: see holder.
-	viaLinks []string
+	links []string // those of the way that commands can replace
 }
 
 // locate finds the target of a protection.
@@ -62,18 +60,14 @@ func (v *View) locate(m protection) locatedProtection {
 // isDotDot reports whether one of links is a directory that a ".." leaves.
 func (p *locatedProtection) isDotDot(link string) bool { return !slices.Contains(p.way.Links, link) }
 
-// holder returns the directory, in one of keep, that is protected so that no command replaces one
-// of links; "" if there is none. Engines mount on a symlink's target, so the link's own directory
-// is protected. A directory that ".." leaves can be protected itself.
+// holder returns the directory, in one of linkDirs, that is protected so that no command replaces a
+// symlink; "" if there is none. Engines mount on a symlink's target, so the link's own directory is
+// protected.
 func (p *locatedProtection) holder(link string) string {
-	switch dir := path.Dir(link); {
-	case !paths.InsideAny(p.linkDirs, dir):
-		return ""
-	case p.isDotDot(link):
-		return link
-	default:
+	if dir := path.Dir(link); paths.InsideAny(p.linkDirs, dir) && !p.isDotDot(link) {
 		return dir
 	}
+	return ""
 }
 
 // A WeakProtection is about a path that commands should not write, but whose target they can write, or
@@ -100,15 +94,13 @@ func (v *View) checkLinks(linked []locatedProtection) error {
 		if len(replaceable) > 0 && p.mustHold {
 			return v.refuseLink(&p, replaceable[0])
 		}
-		for _, link := range p.viaLinks {
+		for _, link := range p.links {
 			dir := p.holder(link)
-			if v.Creatable(dir) || slices.Contains(reported, link) {
+			if dir == "" || paths.InsideAny(v.ends, dir) || v.Creatable(dir) || slices.Contains(reported, link) {
 				continue
 			}
 			reported = append(reported, link)
 			switch {
-			case p.isDotDot(link):
-				v.claim("%s: a path leaves %q by \"..\", so that directory is read-only inside; write the path without \"..\"", p.why, link)
 			case p.why == "git hooks" && p.way.Err == nil:
 				// Quoted for a shell: a command may have chosen the name.
 				to := hostpath.ShellQuoted(strings.TrimPrefix(p.way.End, p.repository+"/"))

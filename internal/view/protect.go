@@ -134,7 +134,6 @@ func (v *View) ruleProtections(found *SearchResult) (list []protection) {
 // returns, for checkLinks, the protections that lead through links, and those of git.
 func (v *View) protect(protections []protection) (linked []locatedProtection, err error) {
 	var list []locatedProtection
-	var ends []string
 	for _, m := range protections {
 		p := v.locate(m)
 		if len(p.way.Links) > 0 || len(p.links) > 0 || p.repository != "" {
@@ -148,16 +147,9 @@ func (v *View) protect(protections []protection) (linked []locatedProtection, er
 		if p.way.Err != nil || v.unprotectable(&m, &p.way) {
 			continue // the caller cannot get there, except through another link
 		}
-		ends = append(ends, p.way.End)
+		v.ends = append(v.ends, p.way.End)
 		v.chooseHold(&p)
 		list = append(list, p)
-	}
-	for i := range linked {
-		p := &linked[i]
-		p.viaLinks = slices.DeleteFunc(slices.Clone(p.links), func(link string) bool {
-			dir := p.holder(link)
-			return dir == "" || paths.InsideAny(ends, dir)
-		})
 	}
 	return linked, v.protectPaths(list)
 }

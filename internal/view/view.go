@@ -59,6 +59,7 @@ type View struct {
 	claims         []string         // notes that claim a protection
 	exceptions     []string         // names of protect_paths_except
 	grantedSockets []string         // sockets that commands may connect to
+	ends           []string         // where protections lead
 	sources        []spelling       // of entries
 	hiddenAround   map[string]bool  // hidden paths in which deeper entries show
 	deny           []Rule           // of the definition, as are protected
