@@ -89,7 +89,7 @@ func (v *View) checkLinks(linked []locatedProtection) error {
 	}
 	for _, p := range linked {
 		replaceable := slices.DeleteFunc(slices.Clone(p.links), func(link string) bool {
-			return !v.Creatable(link) || v.inReservedName(link) || v.hasEntriesBeneath(link)
+			return !v.Creatable(link) || v.hasEntriesBeneath(link)
 		})
 		if len(replaceable) > 0 && p.mustHold {
 			return v.refuseLink(&p, replaceable[0])

@@ -2,10 +2,7 @@ package view
 
 import (
 	"path"
-	"slices"
 	"strings"
-
-	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 // hostProtections protect what the host itself runs and obeys.
@@ -57,19 +54,4 @@ func (v *View) nameProtections(o *HostPath, dir string) (list []protection) {
 		}
 	}
 	return list
-}
-
-// inReservedName reports whether a path lies beneath one of the HostNames: the protection of that name
-// covers it.
-func (v *View) inReservedName(p string) bool {
-	return slices.ContainsFunc(v.in.HostPaths, func(o HostPath) bool {
-		if o.Kind != HostNames {
-			return false
-		}
-		dir := v.facts.Follow(o.Path)
-		return dir.Err == nil && slices.ContainsFunc(o.Names, func(name string) bool {
-			reserved := path.Join(dir.End, name)
-			return reserved != p && paths.Inside(reserved, p)
-		})
-	})
 }
