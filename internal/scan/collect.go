@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/internal/glob"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
@@ -113,8 +112,8 @@ func (c *collection) gather(n *node, path string) {
 			c.files[file{n.id.dev, inode}] = hiddenName{path, n.hide - 1}
 		}
 	}
-	for _, l := range n.links {
-		if at := paths.Join(path, l.name); c.leads(at, l.state) {
+	for _, link := range n.links {
+		if at := paths.Join(path, link); c.leads(at) {
 			c.out.Found = append(c.out.Found, Found{Path: at, Reason: Leads, Symlink: true, Pattern: -1})
 		}
 	}
@@ -124,16 +123,13 @@ func (c *collection) gather(n *node, path string) {
 }
 
 // leads reports whether a pattern can match behind a symlink, and not at the path that it leads to.
-func (c *collection) leads(path string, state glob.State) bool {
+func (c *collection) leads(path string) bool {
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil || !paths.InsideAny(c.roots, target) {
 		return false // the target is missing, or outside of the trees, where commands cannot look
 	}
-	if info, err := os.Lstat(target); err != nil || !info.IsDir() {
-		return false
-	}
-	there, hide := c.query.Set.At(target)
-	return hide == 0 && c.query.Set.Uncovered(state, there) >= 0
+	info, err := os.Lstat(target)
+	return err == nil && info.IsDir() && c.query.Set.Behind(path, target) >= 0
 }
 
 // mayHaveLinks reports whether hidden files may have more names: one does, or is in a hidden directory.

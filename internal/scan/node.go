@@ -28,11 +28,11 @@ type node struct {
 	timesReliable bool // id will differ after the next change
 	names         int
 	dirs          []*node
-	shallow       bool    // dirs does not have all of its directories
-	found         []Found // their paths are names in it, or empty for the directory itself
-	links         []link
-	inodes        string // of its regular files that match no pattern, eight bytes each
-	deep          bool   // too deep, and not read
+	shallow       bool     // dirs does not have all of its directories
+	found         []Found  // their paths are names in it, or empty for the directory itself
+	links         []string // symlinks to follow if they lead to a directory
+	inodes        string   // of its regular files that match no pattern, eight bytes each
+	deep          bool     // too deep, and not read
 }
 
 // reportSelf reports the directory, unless a pattern matches it or a directory above it.
@@ -65,12 +65,6 @@ func (n *node) files(yield func(inode uint64) bool) {
 type identity struct {
 	dev, ino     uint64
 	mtime, ctime int64
-}
-
-// A link is a symlink to follow if it leads to a directory.
-type link struct {
-	name  string
-	state glob.State
 }
 
 // A dirent is one entry of a directory.
@@ -137,8 +131,8 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 		case e.kind == unix.DT_LNK && n.hide == 0:
 			// If the name itself moves no pattern forward, the scan finds everything behind the
 			// link at its own path.
-			if next := w.query.Set.Next(n.state, e.name); w.query.Set.Uncovered(next, w.query.Set.Start()) >= 0 {
-				n.links = append(n.links, link{strings.Clone(e.name), next})
+			if w.query.Set.Uncovered(w.query.Set.Next(n.state, e.name), w.query.Set.Start()) >= 0 {
+				n.links = append(n.links, strings.Clone(e.name))
 			}
 		case e.kind == unix.DT_SOCK && w.query.Sockets && n.hide == 0:
 			n.found = append(n.found, foundAt(strings.Clone(e.name), e, Socket, -1))

@@ -171,11 +171,9 @@ func (v *View) isProtectedInstruction(p string, trees *scan.Result) bool {
 func (v *View) defaultsAtTop(dir string) (list []protection) {
 	// In an empty directory a tool may be about to make a project, and wants it empty.
 	if !v.facts.Empty(dir) {
-		inGit := v.facts.Repository(dir).Layout.CommonDir != "" // git clean fails at an empty directory
 		for _, name := range unaskedInstructions {
 			p, isFile := byDefault(dir, name), path.Dir(name) != "."
-			p.ignored, p.hold.File = inGit && !isFile, isFile
-			if !v.isExcepted(name) && (!isFile || v.facts.Follow(path.Dir(p.path)).Kind == Directory) {
+			if p.hold.File = isFile; !v.isExcepted(name) && (!isFile || v.facts.Follow(path.Dir(p.path)).Kind == Directory) {
 				list = append(list, p)
 			}
 		}

@@ -381,7 +381,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		v.ReadOnlyWorktrees = v.ReadOnlyWorktrees || len(r.Layout.OtherWorktrees) > 0
 		v.SharedRepository = v.SharedRepository || r.Shared
 	}
-	if top == v.in.Roots[0].Path {
+	if top == v.root() {
 		v.Settings = r.Settings
 	}
 	if v.gitWritable {

@@ -43,11 +43,8 @@ func (v *View) checkHolds() error {
 // chooseHold chooses the stub for a missing path. For a symlink, it is a stub of the target, which a
 // command could make; also of an existing one, which may be another command's stub.
 func (v *View) chooseHold(p *locatedProtection) {
-	if len(p.way.Links) > 0 {
-		if p.hold == nil {
-			p.hold = &Hold{File: p.repository != ""} // what git obeys is a file, unless its protection has a hold
-		}
-		p.ignored = p.ignored || !p.hold.File && v.inWorkTree(p.way.End)
+	if len(p.way.Links) > 0 && p.hold == nil {
+		p.hold = &Hold{File: p.repository != ""} // what git obeys is a file, unless its protection has a hold
 	}
 	if p.way.Kind != Absent {
 		return

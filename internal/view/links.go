@@ -27,7 +27,7 @@ func (v *View) withLinksIn(list []protection) []protection {
 		all := links.All
 		for _, link := range links.Symlinks {
 			template := p
-			template.path, template.hold, template.ignored = link, nil, false
+			template.path, template.hold = link, nil
 			to := v.locate(template)
 			elsewhere := slices.ContainsFunc(to.links, func(l string) bool { return l != link })
 			if to.way.Err == nil && !elsewhere && (v.writer(to.way.End) == nil || paths.Inside(dir.End, to.way.End)) {

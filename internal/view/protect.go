@@ -103,8 +103,6 @@ type protection struct {
 	followsLinks bool
 	// hostOwned says that the host would obey or run what a command put there.
 	hostOwned bool
-	// ignored makes its stub tell git to ignore it.
-	ignored bool
 }
 
 // ruleProtections are the protections of protect_paths, and of the names that HardLinkRules found.
@@ -218,7 +216,7 @@ func (v *View) protectPath(p *locatedProtection, wanted []shared.Entry) error {
 			v.hold(host, p.hold, false)
 			// As many tools do, make git ignore the stub: git clean and git stash -u then leave it alone. Not in a
 			// directory that somebody made; another command's stub may exist.
-			if ignore := path.Join(host, ".gitignore"); p.ignored && (p.way.Kind == Absent || v.facts.Follow(ignore).Kind == File) {
+			if ignore := path.Join(host, ".gitignore"); !p.hold.File && v.inWorkTree(host) && (p.way.Kind == Absent || v.facts.Follow(ignore).Kind == File) {
 				v.hold(ignore, &Hold{File: true, Content: "*\n"}, false)
 			}
 		} else if p.way.Kind == Absent {

@@ -145,14 +145,7 @@ func Absolute(home, root, text string) string {
 func (v *View) absolute(text string) string { return Absolute(v.in.User.Home, v.root(), text) }
 
 // root is the project's directory.
-func (v *View) root() string {
-	for _, r := range v.in.Roots {
-		if r.Field == "root" {
-			return r.Path
-		}
-	}
-	return "/"
-}
+func (v *View) root() string { return v.in.Roots[0].Path }
 
 func (v *View) showBinds() error {
 	var errs []error
