@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/internal/glob"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/scan"
@@ -163,7 +162,7 @@ func (v *View) hideState() error {
 		if way.Err != nil || way.End == "/" || o.File && way.Kind != Absent && way.Kind != File {
 			continue // appending to a log that is not a file fails later
 		}
-		v.Deny = append(v.Deny, glob.Quote(way.End))
+		v.states = append(v.states, way.End)
 		switch there := way.Kind != Absent; {
 		case !o.File && v.writer(way.End) != nil:
 			v.hideAt(way.End, why, &Hold{})

@@ -77,10 +77,6 @@ func (v *View) Restrict(found *SearchResult) error {
 		return err
 	}
 	v.deny, v.protected = found.Deny, found.Protect
-	v.Deny = append(patterns(found.Deny), v.Deny...)
-	if v.in.HideSensitive {
-		v.Deny = append(v.Deny, sensitivePatterns[:]...)
-	}
 	v.remarkSensitive(found)
 	return nil
 }

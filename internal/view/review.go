@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/internal/glob"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -88,22 +87,15 @@ func entriesOnHost(table []shared.Entry) (find func(p string) *shared.Entry, at 
 	}, at
 }
 
-// HiddenFrom returns a function that reports whether commands cannot see a path of the host,
-// whether it exists or not: an entry or a pattern of deny hides it, or no entry shows it.
-func HiddenFrom(table []shared.Entry, deny []string) func(p string) bool {
+// HiddenFrom returns a function that reports whether commands cannot see a path of the host, or could
+// not if it existed: an entry hides it, or a rule does, or no entry shows it.
+func (v *View) HiddenFrom(table []shared.Entry) func(p string) bool {
 	find, _ := entriesOnHost(table)
-	var patterns []*glob.Pattern
-	for _, text := range deny {
-		p, err := glob.Parse(text)
-		if err != nil {
-			return func(string) bool { return true }
-		}
-		patterns = append(patterns, p)
-	}
-	set := glob.NewSet(patterns...)
+	deny := covering(v.deny)
 	return func(p string) bool {
 		e := find(p)
-		return e == nil || e.Access == shared.Hidden || set.Cover(strings.TrimPrefix(p, "/"), true) >= 0
+		return e == nil || e.Access == shared.Hidden || deny(p, true) != "" || paths.InsideAny(v.states, p) ||
+			v.in.HideSensitive && slices.ContainsFunc(strings.Split(p, "/"), Sensitive)
 	}
 }
 

@@ -16,8 +16,6 @@ type Rule struct {
 	Attribute string // "deny_paths[0]"
 	Text      string // as written
 	Pattern   *glob.Pattern
-	// Raw is the pattern with the symlinks of its text; nil if it has none.
-	Raw *glob.Pattern
 	// Literal is the only path that it matches, without symlinks; empty if it has wildcards.
 	Literal string
 	way     Way // of Literal, or of the part before the first wildcard
@@ -148,7 +146,6 @@ func (v *View) parse(rule *Rule, root string) error {
 		return invalidf(rule.Attribute, hint, "%q goes through the symlink %q, which a command can replace: the rule would then match something else", rule.Text, link)
 	}
 	if end != "/"+base {
-		rule.Raw = p
 		if p, err = p.Rebase(end); err != nil {
 			return invalid(err)
 		}
@@ -161,19 +158,6 @@ func (v *View) parse(rule *Rule, root string) error {
 		return invalidf(rule.Attribute, "name a path in it", "%q names the workspace itself", rule.Text)
 	}
 	return nil
-}
-
-// patterns are the texts of the rules' patterns.
-func patterns(rules []Rule) []string {
-	var list []string
-	for _, rule := range rules {
-		for _, p := range []*glob.Pattern{rule.Pattern, rule.Raw} {
-			if p != nil && !slices.Contains(list, p.String()) {
-				list = append(list, p.String())
-			}
-		}
-	}
-	return list
 }
 
 // PatternRoots are the directories outside of trees in which a pattern can match, in the view of the
@@ -197,6 +181,3 @@ const OriginSensitive = "sensitive file"
 func Sensitive(name string) bool {
 	return strings.HasPrefix(name, ".") && workspace.Sensitive(name)
 }
-
-// sensitivePatterns are Sensitive as patterns, which also hide directories of these names.
-var sensitivePatterns = [...]string{"/**/.env", "/**/.env.*"}

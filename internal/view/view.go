@@ -60,6 +60,7 @@ type View struct {
 	exceptions     []string         // names of protect_paths_except
 	grantedSockets []string         // sockets that commands may connect to
 	ends           []string         // where protections lead
+	states         []string         // hidden paths of the host's state
 	sources        []spelling       // of entries
 	hiddenAround   map[string]bool  // hidden paths in which deeper entries show
 	deny           []Rule           // of the definition, as are protected
@@ -100,9 +101,6 @@ type View struct {
 	GitControlled []string
 	// Devices are paths of device nodes that commands may use.
 	Devices []string
-	// Deny are the patterns of hidden paths, by which a review also hides files that did not exist
-	// when this view was made.
-	Deny []string
 }
 
 // Table returns the entries, sorted.
