@@ -66,17 +66,13 @@ func Parse(text string) (*Pattern, error) {
 		}
 		p.names = append(p.names, n)
 	}
-	return p, p.check()
-}
-
-func (p *Pattern) check() error {
 	switch {
 	case len(p.names) == 0:
-		return fmt.Errorf("%q names nothing: %w", p.text, ErrPattern)
+		return nil, fmt.Errorf("%q names nothing: %w", text, ErrPattern)
 	case len(p.names) > maxNames:
-		return fmt.Errorf("%.40q... has %d names, more than %d: %w", p.text, len(p.names), maxNames, ErrPattern)
+		return nil, fmt.Errorf("%.40q... has %d names, more than %d: %w", text, len(p.names), maxNames, ErrPattern)
 	}
-	return nil
+	return p, nil
 }
 
 func parseName(text string) (Name, error) {
@@ -188,26 +184,19 @@ func (p *Pattern) Base() (path string, more bool) {
 // Rebase returns the pattern with another literal path instead of its Base. The error wraps
 // ErrPattern if that path is too deep.
 func (p *Pattern) Rebase(base string) (*Pattern, error) {
-	q := &Pattern{dirOnly: p.dirOnly}
-	for name := range strings.SplitSeq(base, "/") {
-		if name != "" {
-			q.names = append(q.names, Name{text: Quote(name), match: name})
+	text := Quote(base)
+	if i := slices.IndexFunc(p.names, func(n Name) bool { return n.deep || n.varies }); i >= 0 {
+		for _, n := range p.names[i:] {
+			text += "/" + n.text
 		}
 	}
-	rest := slices.IndexFunc(p.names, func(n Name) bool { return n.deep || n.varies })
-	if rest >= 0 {
-		q.names = append(q.names, p.names[rest:]...)
-	}
-	if q.except = p.except; q.except {
-		q.text = "!"
-	}
-	for _, n := range q.names {
-		q.text += "/" + n.text
-	}
 	if p.dirOnly {
-		q.text += "/"
+		text += "/"
 	}
-	return q, q.check()
+	if p.except {
+		text = "!" + text
+	}
+	return Parse(text)
 }
 
 // Quote returns the pattern that matches exactly name, or path.
