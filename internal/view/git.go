@@ -139,7 +139,7 @@ func (v *View) repositories(trees *scan.Result) []string {
 	list := v.Superprojects()
 	n := 0
 	for _, f := range trees.Found {
-		if n < maxNested && v.nested(&f, list) && v.facts.Unsearchable(f.Path) == "" {
+		if n < maxNested && v.nested(&f, list) {
 			list = append(list, f.Path)
 			n++
 		}
@@ -283,15 +283,12 @@ func (v *View) gitProtections(found *SearchResult) (list []protection) {
 		if v.gitWritable || !v.nested(&f, working) {
 			continue
 		}
-		m := protection{path: f.Path, why: "git, in a directory that commands cannot search"}
-		if v.facts.Unsearchable(f.Path) == "" {
-			n++
-			if m.why = "git, of one repository among many"; f.Reason == scan.Repository {
-				m.path, m.hold = path.Join(f.Path, ".git"), &Hold{}
-			}
-			list = append(list, protection{why: m.why, repository: f.Path}.behindLinks(m.path)...)
+		n++
+		m := protection{path: f.Path, why: "git, of one repository among many"}
+		if f.Reason == scan.Repository {
+			m.path, m.hold = path.Join(f.Path, ".git"), &Hold{}
 		}
-		list = append(list, m)
+		list = append(append(list, protection{why: m.why, repository: f.Path}.behindLinks(m.path)...), m)
 	}
 	if n > 0 {
 		v.note("%d git repositories are in writable directories; commands cannot commit to %d of them", n+maxNested, n)
