@@ -172,18 +172,15 @@ func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
 }
 
 // MayReplace reports whether packed refs name objects that git reads in the place of others. After an
-// error in reading, it returns true.
+// error in reading, or with a line of more than 64 KiB, it returns true.
 func MayReplace(refs io.Reader) bool {
-	const name = "refs/replace/"
-	b := make([]byte, 64<<10)
-	for kept := 0; ; {
-		n, err := refs.Read(b[kept:])
-		n += kept
-		if found := bytes.Contains(b[:n], []byte(name)); found || err != nil {
-			return found || err != io.EOF
+	lines := bufio.NewScanner(refs)
+	for lines.Scan() {
+		if bytes.Contains(lines.Bytes(), []byte("refs/replace/")) {
+			return true
 		}
-		kept = copy(b, b[max(0, n-len(name)+1):n])
 	}
+	return lines.Err() != nil
 }
 
 // startsMatch reports whether a table of offsets, by which git's threads read the entries, has offsets

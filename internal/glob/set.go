@@ -1,6 +1,9 @@
 package glob
 
-import "strings"
+import (
+	"path"
+	"strings"
+)
 
 // A Set is a list of patterns that are followed together.
 type Set struct {
@@ -60,20 +63,17 @@ func (s *Set) Match(st State, name string) Match {
 	return m
 }
 
-// Cover returns the first pattern that matches a path without a leading slash, or one above it; -1
-// for none.
-func (s *Set) Cover(path string, directory bool) int {
-	st, names := s.Start(), strings.Split(path, "/")
-	for i, name := range names {
-		switch m := s.Match(st, name); {
-		case i == len(names)-1 && !directory:
-			return m.Any
-		case m.Dir >= 0:
-			return m.Dir
-		}
-		st = s.Next(st, name)
+// Cover returns the first pattern that matches a path, or one above it; -1 for none.
+func (s *Set) Cover(p string, directory bool) int {
+	above, name := path.Split(p)
+	state, hide := s.At(above)
+	m := s.Match(state, name)
+	if hide > 0 {
+		return hide - 1
+	} else if directory {
+		return m.Dir
 	}
-	return -1
+	return m.Any
 }
 
 // Next returns the state in the directory of that name.

@@ -71,12 +71,8 @@ func (c *collection) root(n *node) {
 	}
 	f := foundAt(n.name, dirent{kind: byte(st.Mode & unix.S_IFMT >> 12), inode: st.Ino}, Matched, n.hide-1)
 	if !f.Dir {
-		dir, base := filepath.Split(n.name)
-		state, hide := c.query.Set.At(dir)
-		if f.Pattern = hide - 1; hide == 0 {
-			f.Pattern = c.query.Set.Match(state, base).Any
-		}
-		if f.Pattern < 0 && f.inode != 0 && c.query.Name != nil && c.query.Name(base) {
+		f.Pattern = c.query.Set.Cover(n.name, false)
+		if f.Pattern < 0 && f.inode != 0 && c.query.Name != nil && c.query.Name(filepath.Base(n.name)) {
 			f.Reason = SensitiveName
 		}
 	}

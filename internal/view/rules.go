@@ -35,7 +35,7 @@ func cover(rules []Rule, p string) bool { return covering(rules)(p, true) != "" 
 func covering(rules []Rule) func(p string, directory bool) (why string) {
 	set := SetOf(rules)
 	return func(p string, directory bool) string {
-		return ruleReason(rules, set.Cover(strings.TrimPrefix(p, "/"), directory), "")
+		return ruleReason(rules, set.Cover(p, directory), "")
 	}
 }
 
