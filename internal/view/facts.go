@@ -40,6 +40,9 @@ type Way struct {
 	Err     error    // why it could not be followed: ErrUnsearchable, or another reason
 }
 
+// hasNames reports whether it leads to a file that commands may write by another name.
+func (w *Way) hasNames() bool { return w.Kind == File && w.Names > 1 }
+
 // Links are the links in a directory.
 type Links struct {
 	Symlinks []string

@@ -262,8 +262,8 @@ func (v *View) Reportable(trees *scan.Result) (repositories, instructions, unlis
 }
 
 // gitProtections protect what git obeys, for all writable repositories.
-func (v *View) gitProtections(found *SearchResult) (list []protection) {
-	working := v.repositories(found.Trees)
+func (v *View) gitProtections(trees *scan.Result) (list []protection) {
+	working := v.repositories(trees)
 	for _, top := range working {
 		more := v.repositoryProtections(top)
 		if list = append(list, more...); len(more) > 0 && !slices.Contains(v.outer(), top) {
@@ -271,7 +271,7 @@ func (v *View) gitProtections(found *SearchResult) (list []protection) {
 		}
 	}
 	if v.in.Review != "" { // the review reports what would act outside
-		others, _, _ := v.Reportable(found.Trees)
+		others, _, _ := v.Reportable(trees)
 		others = slices.DeleteFunc(others, func(p string) bool { return slices.Contains(working, p) })
 		for _, top := range others[:min(len(others), maxNested)] {
 			r := v.facts.Repository(top)
@@ -279,7 +279,7 @@ func (v *View) gitProtections(found *SearchResult) (list []protection) {
 		}
 	}
 	n := 0
-	for _, f := range found.Trees.Found {
+	for _, f := range trees.Found {
 		if v.gitWritable || !v.nested(&f, working) {
 			continue
 		}
@@ -385,7 +385,8 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		v.addGitControlled(&r)
 	}
 	add := func(p, name string, hold *Hold) {
-		template.path, template.why, template.hold = p, "git "+name, hold
+		base := path.Base(p)
+		template.path, template.why, template.hold, template.followsLinks = p, "git "+name, hold, base == "remotes" || base == "branches"
 		list = append(list, template)
 	}
 	for _, p := range r.Layout.Protected {
@@ -399,8 +400,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		}
 	}
 	for _, o := range r.Files {
-		way := v.facts.Follow(o.Path)
-		if !v.gitWritable && (v.replaceableLink(&way) != "" || way.Err == nil && v.Creatable(way.End)) {
+		if way := v.facts.Follow(o.Path); !v.gitWritable && (way.hasNames() || v.replaceableLink(&way) != "" || way.Err == nil && v.Creatable(way.End)) {
 			add(o.Path, o.Description, &Hold{File: o.File})
 		}
 	}

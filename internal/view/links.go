@@ -146,29 +146,16 @@ func (v *View) refuseLink(p *locatedProtection, link string) error {
 }
 
 // HardLinkRules returns a rule for each protected file, or directory with a file, that has other names:
-// commands could write it by those. The rule's Text says which file it is.
+// commands could write it by those. The rule's Text says which file it is. Not for the files in hooks,
+// which git itself lists, and in modules, which have protections of their own.
 func (v *View) HardLinkRules(trees *scan.Result) (rules []Rule, err error) {
+	v.protections = slices.Concat(v.hostProtections(), v.gitProtections(trees), v.defaultProtections(trees))
 	if !v.writesIn("/") {
 		return nil, nil
 	}
-	list := v.hostProtections()
-	for _, dir := range v.repositories(trees) {
-		if v.gitWritable {
-			break
-		}
-		r := v.facts.Repository(dir)
-		for _, p := range r.Layout.Protected {
-			// Not the files in hooks, which git itself lists, and in modules, which have protections of their own.
-			name := path.Base(p)
-			list = append(list, protection{path: p, why: "git " + name, followsLinks: name == "remotes" || name == "branches"})
-		}
-		for _, o := range r.Files {
-			list = append(list, protection{path: o.Path, why: "git " + o.Description})
-		}
-	}
-	for _, p := range append(list, v.withLinksIn(v.defaultProtections(trees))...) {
+	for _, p := range v.withLinksIn(slices.Clone(v.protections)) {
 		way := v.facts.Follow(p.path)
-		linked := way.Kind == File && way.Names > 1
+		linked := way.hasNames()
 		if way.Kind == Directory && p.followsLinks {
 			links := v.facts.LinksIn(way.End)
 			linked = links.Hard || !links.All

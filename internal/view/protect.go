@@ -60,10 +60,7 @@ func (v *View) Restrict(found *SearchResult) error {
 	}
 	v.hideSessions()
 	v.hideParents()
-	protections := append(v.hostProtections(), v.gitProtections(found)...)
-	protections = append(protections, v.defaultProtections(found.Trees)...)
-	protections = append(protections, v.ruleProtections(found)...)
-	linked, err := v.protect(v.withLinksIn(protections))
+	linked, err := v.protect(v.withLinksIn(append(v.protections, v.ruleProtections(found)...)))
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,7 @@ type View struct {
 	claims         []string         // notes that claim a protection
 	exceptions     []string         // names of protect_paths_except
 	grantedSockets []string         // sockets that commands may connect to
+	protections    []protection     // but for those of protect_paths
 	ends           []string         // where protections lead
 	states         []string         // hidden paths of the host's state
 	sources        []spelling       // of entries
