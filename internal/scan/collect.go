@@ -181,18 +181,18 @@ func (c *collection) checkInodes() {
 			found[id]++
 		}
 	}
-	ids, names := make([]file, len(c.direct)), make([]uint64, len(c.direct))
-	for i, path := range c.direct {
-		ids[i], names[i] = fileAt(path)
-		found[ids[i]]++
+	for _, path := range c.direct {
+		id, _ := fileAt(path)
+		found[id]++
 	}
-	for i, path := range c.direct {
-		_, known := c.files[ids[i]]
+	for _, path := range c.direct {
+		id, names := fileAt(path)
+		_, known := c.files[id]
 		switch {
-		case names[i] < 2:
+		case names < 2:
 		case !known:
 			c.out.LinksUnknown = append(c.out.LinksUnknown, path)
-		case found[ids[i]] < names[i]:
+		case found[id] < names:
 			c.out.Linked = append(c.out.Linked, path)
 		}
 	}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -187,10 +188,7 @@ func (v *View) showBind(attribute string, b Bind) error {
 		e.Path = b.Container
 		return v.add(e)
 	}
-	if err := v.add(e); err != nil {
-		return err
-	}
-	return v.addSpelling(e, raw)
+	return cmp.Or(v.add(e), v.addSpelling(e, raw))
 }
 
 // add adds an entry that somebody asks for. It fails if the path is taken.
@@ -317,10 +315,7 @@ func (v *View) showSockets() error {
 			continue
 		}
 		e := shared.Entry{Source: way.End, Path: way.End, Access: shared.ReadOnly, Why: attribute}
-		if err := v.add(e); err != nil {
-			return err
-		}
-		if err := v.addSpelling(e, spelled); err != nil {
+		if err := cmp.Or(v.add(e), v.addSpelling(e, spelled)); err != nil {
 			return err
 		}
 	}
