@@ -147,7 +147,7 @@ func (d *Dir) Put(temp, name string, text []byte, mode fs.FileMode, ready func(*
 	}
 	err = cmp.Or(err, f.Close())
 	if err == nil {
-		err = d.Rename(temp, name)
+		err = d.error("rename", name, unix.Renameat(d.fd, temp, d.fd, name)) // also over a file of that name
 	}
 	if err == nil {
 		err = d.Sync()
@@ -160,11 +160,6 @@ func (d *Dir) Put(temp, name string, text []byte, mode fs.FileMode, ready func(*
 }
 
 func (d *Dir) Remove(name string) error { return d.error("remove", name, unix.Unlinkat(d.fd, name, 0)) }
-
-// Rename renames a file, and replaces any file of the new name.
-func (d *Dir) Rename(from, to string) error {
-	return d.error("rename", to, unix.Renameat(d.fd, from, d.fd, to))
-}
 
 // Sync waits until the names in the directory are on the disk, if it has a disk.
 func (d *Dir) Sync() error {
