@@ -2,6 +2,7 @@ package holder
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"os"
 	"path"
@@ -21,8 +22,7 @@ type covers struct {
 	tree    *tree
 	changes *os.File // of the directories, by inotify
 
-	// For the tree's thread.
-	watched map[int32]map[string][]int // the steps at each name in a directory
+	names map[string]bool // of what the steps cover, in any directory; for the tree's thread
 
 	mu     sync.Mutex
 	groups map[*group]bool
@@ -33,7 +33,7 @@ const coverMask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN
 
 // follow makes a group's sandboxes follow the mounts of a tree. It must run on the tree's thread,
 // before the first of these sandboxes starts.
-func (t *tree) follow(s *server, g *group) *MountError {
+func (t *tree) follow(s *server, g *group) error {
 	if t.covers == nil {
 		if err := unix.MountSetattr(unix.AT_FDCWD, Trees, unix.AT_RECURSIVE, &unix.MountAttr{Propagation: unix.MS_SHARED}); err != nil {
 			return mountError("sharing the mounts of a tree", err)
@@ -42,9 +42,9 @@ func (t *tree) follow(s *server, g *group) *MountError {
 		if err != nil {
 			return mountError("watching the mounts of a tree", err)
 		}
-		t.covers = &covers{server: s, tree: t, changes: os.NewFile(uintptr(fd), "changes"), watched: map[int32]map[string][]int{}, groups: map[*group]bool{}}
+		t.covers = &covers{server: s, tree: t, changes: os.NewFile(uintptr(fd), "changes"), names: map[string]bool{}, groups: map[*group]bool{}}
 		for i := range t.ops {
-			if err := t.covers.watch(i); err != nil {
+			if err := t.covers.watch(t.ops[i]); err != nil {
 				g.report(t.ops[i].Dest, mountError("watching", err))
 				break // too many for this user
 			}
@@ -73,8 +73,8 @@ func covering(o Op) bool {
 }
 
 // watch watches the directory of a step's path.
-func (c *covers) watch(step int) error {
-	o, b := c.tree.ops[step], c.tree.built
+func (c *covers) watch(o Op) error {
+	b := c.tree.built
 	if !covering(o) {
 		return nil
 	}
@@ -88,28 +88,15 @@ func (c *covers) watch(step int) error {
 	if err := unix.Fstat(fd, &st); err != nil || b.ownMounts[uint64(st.Dev)] {
 		return err // only commands can rename there
 	}
-	var wd int
+	c.names[name] = true
 	raw, err := c.changes.SyscallConn()
 	if err != nil {
 		return err
 	}
-	if failed := raw.Control(func(notify uintptr) {
-		wd, err = unix.InotifyAddWatch(int(notify), fdPath+strconv.Itoa(fd), coverMask)
-	}); failed != nil {
-		return failed
-	}
-	if err != nil {
-		return err
-	}
-	at := c.watched[int32(wd)]
-	if at == nil {
-		at = map[string][]int{}
-		c.watched[int32(wd)] = at
-	}
-	if !slices.Contains(at[name], step) {
-		at[name] = append(at[name], step)
-	}
-	return nil
+	failed := raw.Control(func(notify uintptr) {
+		_, err = unix.InotifyAddWatch(int(notify), fdPath+strconv.Itoa(fd), coverMask)
+	})
+	return cmp.Or(failed, err)
 }
 
 // serve restores lost mounts until the tree ends.
@@ -128,64 +115,39 @@ func (c *covers) serve() {
 	}
 }
 
-// putBack checks the paths of events, and those in them. It runs on the tree's thread.
+// putBack checks all paths, if an event can be about one. It runs on the tree's thread.
 func (c *covers) putBack(events []byte) {
-	places := map[string]bool{}
-	for len(events) >= unix.SizeofInotifyEvent {
-		wd := int32(binary.NativeEndian.Uint32(events))
-		mask := binary.NativeEndian.Uint32(events[4:])
+	for known := false; !known; {
+		if len(events) < unix.SizeofInotifyEvent {
+			return
+		}
 		size := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(events[12:]))
 		if size > len(events) {
-			break
+			return
 		}
 		name := bytes.TrimRight(events[unix.SizeofInotifyEvent:size], "\x00")
-		for _, step := range c.watched[wd][string(name)] {
-			places[c.tree.ops[step].Dest] = true
-		}
-		if mask&unix.IN_Q_OVERFLOW != 0 {
-			places["/"] = true // it may be any path
-		}
+		known = c.names[string(name)] || binary.NativeEndian.Uint32(events[4:])&unix.IN_Q_OVERFLOW != 0
 		events = events[size:]
 	}
-	if len(places) == 0 {
-		return
-	}
-	b, lost := c.tree.built, []int{}
-	for i, o := range c.tree.ops {
-		if !covering(o) || !inPlaces(places, o.Dest) {
-			continue
-		}
-		dest := strings.TrimPrefix(o.Dest, "/")
-		if got, err := mountID(b.trees, dest); err != nil || got != b.mounts[dest] {
-			lost = append(lost, i)
+	b, lost := c.tree.built, []Op{}
+	for _, o := range c.tree.ops {
+		if dest := strings.TrimPrefix(o.Dest, "/"); covering(o) && !b.inPlace(dest) {
+			lost = append(lost, o)
 			b.mounts[dest] = lostMount // the next mount gets its number
 		}
 	}
-	for _, i := range lost {
-		o := c.tree.ops[i]
-		unwatched := c.watch(i) // its directory may be another one, in which it appears next
+	for _, o := range lost {
+		unwatched := c.watch(o) // its directory may be another one, in which it appears next
 		if _, err := mountID(b.trees, strings.TrimPrefix(o.Dest, "/")); err != nil {
 			continue // nothing is there to cover; another event comes when it appears
 		}
-		failed := b.again(o)
-		if unwatched != nil && failed == nil { // a command may have used up this user's watches
-			failed = mountError("watching", unwatched)
-		}
-		c.report(o.Dest, failed)
+		// A command may have used up this user's watches.
+		c.report(o.Dest, cmp.Or(b.again(o), mountError("watching", unwatched)))
 	}
-}
-
-func inPlaces(places map[string]bool, dest string) bool {
-	for ; dest != "/"; dest = path.Dir(dest) {
-		if places[dest] {
-			return true
-		}
-	}
-	return places["/"]
 }
 
 // again repeats a step of the tree for what is at its path now.
-func (b *builder) again(o Op) *MountError {
+func (b *builder) again(o Op) error {
 	if o.Source != "" {
 		source := o.Source[1:]
 		b.sources = slices.DeleteFunc(b.sources, func(s sourceStamp) bool { return s.path == source && !s.copied })
@@ -193,10 +155,10 @@ func (b *builder) again(o Op) *MountError {
 	return b.step(o)
 }
 
-func (c *covers) report(dest string, failed *MountError) {
+func (c *covers) report(dest string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for g := range c.groups {
-		g.report(dest, failed)
+		g.report(dest, err)
 	}
 }

@@ -35,14 +35,19 @@ func (b *builder) current() bool {
 			return false
 		}
 	}
-	for dest, id := range b.mounts {
-		got, err := mountID(b.trees, dest)
-		if id == absentMount && err == unix.ENOENT {
-			continue
-		}
-		if err != nil || got != id {
+	for dest := range b.mounts {
+		if !b.inPlace(dest) {
 			return false
 		}
 	}
 	return true
+}
+
+// inPlace reports whether the mount at dest is the tree's.
+func (b *builder) inPlace(dest string) bool {
+	got, err := mountID(b.trees, dest)
+	if b.mounts[dest] == absentMount && err == unix.ENOENT {
+		return true
+	}
+	return err == nil && got == b.mounts[dest]
 }

@@ -13,15 +13,15 @@ var (
 
 // devices makes the contents of /dev, once for all inits. Commands can use devices only through
 // these, and through a [Device]. console makes the mount point of a terminal.
-func (b *builder) devices(dest string, console bool) *MountError {
-	fd, failed := b.memory(dest, 0o755, 64<<10)
-	if failed != nil {
-		return failed
+func (b *builder) devices(dest string, console bool) error {
+	fd, err := b.memory(dest, 0o755, 64<<10)
+	if err != nil {
+		return err
 	}
 	defer unix.Close(fd)
 	for _, name := range nodes {
-		if failed := b.device("/dev/"+name, dest+"/"+name); failed != nil {
-			return failed
+		if err := b.bind("/dev/"+name, dest+"/"+name, bindAttributes[Device]); err != nil {
+			return err
 		}
 	}
 	if console {
@@ -35,10 +35,4 @@ func (b *builder) devices(dest string, console bool) *MountError {
 		}
 	}
 	return nil
-}
-
-// device shows one. Commands can write to it in a read-only mount, but a command of root cannot
-// change its mode, which is the host's.
-func (b *builder) device(source, dest string) *MountError {
-	return b.bind(source, dest, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 }

@@ -29,32 +29,32 @@ type group struct {
 const maxFollowed = 16
 
 // newGroup makes the namespaces. The first process that is forked is pid 1.
-func newGroup(namespaces uint32, first *frame.Conn) (*group, *MountError) {
+func newGroup(namespaces uint32, first *frame.Conn) (*group, error) {
 	// The thread has a file system view of its own, which follows the trees.
-	thread, failed := newThread(int(namespaces&groupNamespaces)|unix.CLONE_FS, func() *MountError { return nil })
-	return &group{thread: thread, first: first}, failed
+	thread, err := newThread(int(namespaces&groupNamespaces)|unix.CLONE_FS, func() error { return nil })
+	return &group{thread: thread, first: first}, err
 }
 
 // report tells the client about a mount that was restored, or could not be.
-func (g *group) report(dest string, failed *MountError) {
+func (g *group) report(dest string, err error) {
 	m := &restoredMount{dest: dest}
-	if failed != nil {
-		m.reason = failed.Error()
+	if err != nil {
+		m.reason = err.Error()
 	}
 	go g.first.Write(msgRestored, m) // a client that does not read must not delay a mount
 }
 
 // follow keeps a tree while sandboxes of the group may follow it.
-func (g *group) follow(s *server, t *tree) (failed *MountError) {
+func (g *group) follow(s *server, t *tree) (err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if i := slices.Index(g.trees, t); i >= 0 {
 		g.trees = append(slices.Delete(g.trees, i, i+1), t)
 		return nil
 	}
-	t.thread.Do(func() { failed = t.follow(s, g) })
-	if failed != nil {
-		return failed
+	t.thread.Do(func() { err = t.follow(s, g) })
+	if err != nil {
+		return err
 	}
 	s.stay(t)
 	g.trees = append(g.trees, t)
@@ -79,9 +79,9 @@ func (g *group) end(s *server) {
 }
 
 // do runs fn on the group's thread, in the mount namespace of a tree.
-func (g *group) do(s *server, t *tree, fn func()) *MountError {
-	if failed := g.follow(s, t); failed != nil {
-		return failed
+func (g *group) do(s *server, t *tree, fn func()) error {
+	if err := g.follow(s, t); err != nil {
+		return err
 	}
 	var mounts int
 	var err error
@@ -95,8 +95,5 @@ func (g *group) do(s *server, t *tree, fn func()) *MountError {
 			fn()
 		}
 	})
-	if err != nil {
-		return mountError("entering the namespace of a tree", err)
-	}
-	return nil
+	return mountError("entering the namespace of a tree", err)
 }

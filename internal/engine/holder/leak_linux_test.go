@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ func TestMakeDirsFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	if _, failed := makeDirs(fd, "first", strings.Repeat("long", 100)); failed == nil || failed.Errno != unix.ENAMETOOLONG {
+	if _, failed := makeDirs(fd, "first", strings.Repeat("long", 100)); !errors.Is(failed, unix.ENAMETOOLONG) {
 		t.Errorf("%v", failed)
 	}
 	entries, err := os.ReadDir("/proc/self/fd")

@@ -28,17 +28,17 @@ func Main(args []string) int {
 	if err != nil {
 		return proc.Failed
 	}
-	failed := apart(args[3:])
+	err = apart(args[3:])
 	s := &server{conn: conn, umask: umask}
 	switch {
-	case failed != nil:
+	case err != nil:
 	case args[2] == alone:
-		s.space, failed = newSpace(-1)
+		s.space, err = newSpace(-1)
 	default:
-		failed = s.begin()
+		err = s.begin()
 	}
-	if failed != nil {
-		conn.Write(msgFailed, failed)
+	if err != nil {
+		conn.Write(msgFailed, message(err))
 		return proc.Failed
 	}
 	s.serve()
@@ -49,14 +49,14 @@ func Main(args []string) int {
 const lockName = "lock"
 
 // begin makes the file system of the session's holder, which has the lock.
-func (s *server) begin() (failed *MountError) {
+func (s *server) begin() error {
 	dir, err := unix.Open(".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return mountError("opening the session's directory", err)
 	}
 	unix.CloseOnExec(lockFD)
-	if s.space, failed = newSpace(dir); failed == nil {
+	if s.space, err = newSpace(dir); err == nil {
 		os.RemoveAll(s.space.path(ownDir)) // of a killed holder: this one has its lock
 	}
-	return failed
+	return err
 }

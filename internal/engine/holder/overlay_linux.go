@@ -16,65 +16,62 @@ import (
 )
 
 // prove makes sure that overlays work in the session's directory. The caller holds s.mu.
-func (s *space) prove() *MountError {
+func (s *space) prove() error {
 	if s.dir < 0 {
 		return &MountError{Index: -1, Call: "making an overlay", Reason: "there is no session to keep the writes"}
 	}
 	if s.proven {
 		return nil
 	}
-	failed := s.tryLayers()
-	s.proven = failed == nil
-	return failed
+	err := s.tryLayers()
+	s.proven = err == nil
+	return err
 }
 
 // makeOverlay makes the session's overlay of source. The caller holds s.mu.
-func (s *space) makeOverlay(source string) (fd int, failed *MountError) {
-	if failed := s.prove(); failed != nil {
-		return -1, failed
+func (s *space) makeOverlay(source string) (fd int, err error) {
+	if err := s.prove(); err != nil {
+		return -1, err
 	}
-	lower, st, failed := openLower(source)
-	if failed != nil {
-		return -1, failed
+	lower, st, err := openLower(source)
+	if err != nil {
+		return -1, err
 	}
 	defer unix.Close(lower)
 	// The name depends on the source, so that the next holder of the session finds it.
 	sum := fnv.New128a()
 	sum.Write([]byte(source))
-	base, failed := makeDirs(s.dir, "overlay", hex.EncodeToString(sum.Sum(nil)))
-	if failed != nil {
-		return -1, failed
+	base, err := makeDirs(s.dir, "overlay", hex.EncodeToString(sum.Sum(nil)))
+	if err != nil {
+		return -1, err
 	}
 	defer unix.Close(base)
-	if failed := claim(base, source); failed != nil {
-		return -1, failed
+	if err := claim(base, source); err != nil {
+		return -1, err
 	}
 	return overlayIn(base, "", lower, &st, false)
 }
 
 // openLower opens the directory for an overlay.
-func openLower(source string) (fd int, st unix.Stat_t, failed *MountError) {
-	fd, err := openSource(source)
-	if err != nil {
-		return -1, st, mountError("opening "+strconv.Quote(source), err)
+func openLower(source string) (fd int, st unix.Stat_t, err error) {
+	if fd, err = openSource(source); err == nil {
+		if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			err = unix.ENOTDIR
+		}
+		if err != nil {
+			unix.Close(fd)
+		}
 	}
-	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		err = unix.ENOTDIR
-	}
-	if err != nil {
-		unix.Close(fd)
-		return -1, st, mountError("opening "+strconv.Quote(source), err)
-	}
-	return fd, st, nil
+	return fd, st, mountError("opening "+strconv.Quote(source), err)
 }
 
 // overlayIn makes an overlay of the directory lower, whose state is st, with the other layers in
 // base, where their names begin with prefix. Nobody sees the overlay yet. The layers of a volatile
 // one are useless after its last mount is gone.
-func overlayIn(base int, prefix string, lower int, st *unix.Stat_t, volatile bool) (fd int, failed *MountError) {
-	upper, failed := makeDirs(base, prefix+"upper")
-	if failed != nil {
-		return -1, failed
+func overlayIn(base int, prefix string, lower int, st *unix.Stat_t, volatile bool) (fd int, err error) {
+	upper, err := makeDirs(base, prefix+"upper")
+	if err != nil {
+		return -1, err
 	}
 	defer unix.Close(upper)
 	// The merged root has the owner and mode of the upper directory, which commands can change. So only
@@ -89,28 +86,25 @@ func overlayIn(base int, prefix string, lower int, st *unix.Stat_t, volatile boo
 	if err := unix.Chmod(proc, mode&0o7777); err != nil {
 		return -1, mountError("chmod of the upper directory", err)
 	}
-	work, failed := makeDirs(base, prefix+"work")
-	if failed != nil {
-		return -1, failed
+	work, err := makeDirs(base, prefix+"work")
+	if err != nil {
+		return -1, err
 	}
 	defer unix.Close(work)
-	err := patiently(func() (err error) {
+	err = patiently(func() (err error) {
 		fd, err = createOverlay(lower, upper, work, volatile)
 		return err
 	})
 	if err == unix.EBUSY {
 		err = fmt.Errorf("%w: the disk is slow, or a process of another command still holds it open, so end that process", unix.EBUSY)
 	}
-	if err != nil {
-		return -1, mountError("mounting an overlay", err)
-	}
-	return fd, nil
+	return fd, mountError("mounting an overlay", err)
 }
 
 // claim makes sure that a directory, named by a hash, belongs to one source. Only this session's
 // holder does so, but a holder may be killed or find the disk full: so the record of the source is
 // complete, or missing. After a power cut it can be empty, which counts as missing.
-func claim(base int, source string) *MountError {
+func claim(base int, source string) error {
 	const name, begun = "source", "source.begun"
 	path := func(name string) string { return fdPath + strconv.Itoa(base) + "/" + name }
 	b, err := os.ReadFile(path(name))
@@ -185,7 +179,7 @@ func createOverlay(lower, upper, work int, volatile bool) (int, error) {
 }
 
 // makeDirs opens a directory beneath dir and makes its missing parts.
-func makeDirs(dir int, names ...string) (int, *MountError) {
+func makeDirs(dir int, names ...string) (int, error) {
 	current := dir
 	for _, name := range names {
 		next, err := -1, unix.Mkdirat(current, name, 0o700)

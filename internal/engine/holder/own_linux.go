@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"cmp"
 	"crypto/rand"
 	"os"
 	"path"
@@ -29,8 +30,8 @@ func OwnOverlays(steps []Op) (sources []string) {
 
 // ownOverlays are the overlays of one command.
 type ownOverlays struct {
-	fds    []int         // of the mounts, which nobody sees yet, in the order of the sources
-	failed []*MountError // why there is none, in the same order
+	fds    []int   // of the mounts, which nobody sees yet, in the order of the sources
+	failed []error // why there is none, in the same order
 	lower  []sourceStamp
 	remove func() // closes the mounts, and removes their layers
 }
@@ -43,8 +44,8 @@ func (o *ownOverlays) close() {
 // current reports whether each is still of the directory that its path leads to.
 func (o *ownOverlays) current() bool {
 	for _, s := range o.lower {
-		fd, st, failed := openLower(s.path)
-		if failed != nil {
+		fd, st, err := openLower(s.path)
+		if err != nil {
 			return false
 		}
 		unix.Close(fd)
@@ -57,28 +58,26 @@ func (o *ownOverlays) current() bool {
 
 // haveOverlay makes the overlay of a directory, or finds out whether commands can have one of their
 // own.
-func (s *space) haveOverlay(source string, own bool) *MountError {
+func (s *space) haveOverlay(source string, own bool) error {
 	if !own {
-		_, failed := s.part(Op{Kind: Overlay, Source: source})
-		return failed
+		_, err := s.part(Op{Kind: Overlay, Source: source})
+		return err
 	}
-	o, failed := s.allOverlays([]string{source})
-	if failed == nil {
+	o, err := s.allOverlays([]string{source})
+	if err == nil {
 		o.remove()
 	}
-	return failed
+	return err
 }
 
 // allOverlays is ownOverlays where none may fail.
-func (s *space) allOverlays(sources []string) (*ownOverlays, *MountError) {
+func (s *space) allOverlays(sources []string) (*ownOverlays, error) {
 	o := s.ownOverlays(sources)
-	for _, failed := range o.failed {
-		if failed != nil {
-			o.remove()
-			return nil, failed
-		}
+	err := cmp.Or(o.failed...)
+	if err != nil {
+		o.remove()
 	}
-	return o, nil
+	return o, err
 }
 
 // ownOverlays makes overlays that belong only to their receiver: their layers are removed when the
@@ -89,23 +88,23 @@ func (s *space) ownOverlays(sources []string) *ownOverlays {
 		return o
 	}
 	s.mu.Lock()
-	failed := s.prove()
+	err := s.prove()
 	s.mu.Unlock()
 	// The name is new: what a command makes too deep to be removed here must not appear in a later
 	// command's layers. It goes with the session.
 	base, name := -1, rand.Text()
-	if failed == nil {
+	if err == nil {
 		o.remove = func() {
 			o.close()
 			os.RemoveAll(s.path(ownDir + "/" + name))
 		}
-		base, failed = makeDirs(s.dir, ownDir, name)
+		base, err = makeDirs(s.dir, ownDir, name)
 	}
 	// Before any overlay is made, so that [ownOverlays.current] notices a directory that was replaced meanwhile.
 	lowers := make([]int, len(sources))
 	states := make([]unix.Stat_t, len(sources))
 	for i, source := range sources {
-		reason := failed
+		reason := err
 		if lowers[i] = -1; reason == nil {
 			lowers[i], states[i], reason = openLower(source)
 		}
@@ -115,7 +114,7 @@ func (s *space) ownOverlays(sources []string) *ownOverlays {
 		}
 		o.fds, o.failed = append(o.fds, -1), append(o.failed, reason)
 	}
-	if failed != nil {
+	if err != nil {
 		return o
 	}
 	defer unix.Close(base)
@@ -144,13 +143,13 @@ func (s *space) overlayTogether(base int, name string, sources []string) map[str
 	if top == "" {
 		return nil
 	}
-	lower, st, failed := openLower(top)
-	if failed != nil {
+	lower, st, err := openLower(top)
+	if err != nil {
 		return nil
 	}
 	defer unix.Close(lower)
-	merged, failed := overlayIn(base, "together.", lower, &st, true)
-	if failed != nil {
+	merged, err := overlayIn(base, "together.", lower, &st, true)
+	if err != nil {
 		return nil
 	}
 	defer unix.Close(merged)
@@ -226,7 +225,7 @@ func ownedBelow(dir int, relative string) bool {
 func (s *space) path(name string) string { return fdPath + strconv.Itoa(s.dir) + "/" + name }
 
 // ownOverlay shows the sandbox's overlay of a source.
-func (b *builder) ownOverlay(source, dest string) *MountError {
+func (b *builder) ownOverlay(source, dest string) error {
 	if at, shown := b.shown[source]; shown { // at another path too
 		return b.cloneTo(dest, b.trees, at, true, 0)
 	}

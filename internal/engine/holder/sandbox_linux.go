@@ -19,12 +19,12 @@ import (
 // of its starter, or were not pid 1, it would remove the root directory of a whole machine. stdio are
 // the init's descriptors, and overlays is the first of those of [OwnOverlays]. An init that is alone
 // makes these overlays, and the tree, before. Make returns the socket of box.Resets, or -1.
-func Make(box Sandbox, stdio []int, overlays int, alone *StandaloneBuilder) (resets int, failed *MountError) {
+func Make(box Sandbox, stdio []int, overlays int, alone *StandaloneBuilder) (resets int, err error) {
 	if os.Getpid() != 1 && !(box.Member && below()) {
 		return -1, &MountError{Index: -1, Call: "making the sandbox", Reason: "this is not pid 1"}
 	}
-	if failed := apart(box.Starter); failed != nil {
-		return -1, failed
+	if err := apart(box.Starter); err != nil {
+		return -1, err
 	}
 	steps, err := box.Steps.ops()
 	if err != nil {
@@ -38,29 +38,29 @@ func Make(box Sandbox, stdio []int, overlays int, alone *StandaloneBuilder) (res
 		}
 	} else {
 		b.overlays = alone.overlays
-		if failed = alone.build(box.Tree); failed != nil {
-			return -1, failed
+		if err := alone.build(box.Tree); err != nil {
+			return -1, err
 		}
 	}
-	if failed = b.open(); failed != nil {
-		return -1, failed
+	if err := b.open(); err != nil {
+		return -1, err
 	}
 	// Later mounts are this sandbox's own; restored mounts of the tree come to it.
 	if err := unix.MountSetattr(unix.AT_FDCWD, Trees, unix.AT_RECURSIVE, &unix.MountAttr{Propagation: unix.MS_SLAVE}); err != nil {
 		return -1, mountError("following the mounts of a tree", err)
 	}
 	umask := unix.Umask(0) // the command's
-	failed = b.steps(steps)
+	err = b.steps(steps)
 	unix.Umask(umask)
-	if failed == nil {
+	if err == nil {
 		b.groups(box.Groups)
-		failed = setUpNamespaces(box)
+		err = setUpNamespaces(box)
 	}
 	if os.Getpid() == 1 {
 		randomizePids()
 	}
-	if failed != nil {
-		return -1, failed
+	if err != nil {
+		return -1, err
 	}
 	resets = -1
 	if box.Resets {
@@ -93,24 +93,22 @@ func below() bool {
 }
 
 // setUpNamespaces sets the host name and the loopback of new namespaces.
-func setUpNamespaces(box Sandbox) *MountError {
+func setUpNamespaces(box Sandbox) error {
 	if box.Namespaces&unix.CLONE_NEWUTS != 0 {
 		// A name that resolves in every /etc/hosts and reveals nothing of the host.
 		if err := unix.Sethostname([]byte("localhost")); err != nil {
 			return mountError("sethostname", err)
 		}
 	}
-	if box.Namespaces&unix.CLONE_NEWNET != 0 {
-		if err := loopbackUp(); err != nil {
-			return mountError("bringing up the loopback interface", err)
-		}
+	if box.Namespaces&unix.CLONE_NEWNET == 0 {
+		return nil
 	}
-	return nil
+	return mountError("bringing up the loopback interface", loopbackUp())
 }
 
 // apart fails if this process is in a namespace of its starter, whose [OwnNamespaces] starter lists.
 // While a namespace exists, no other one has its name.
-func apart(starter []string) *MountError {
+func apart(starter []string) error {
 	own, err := OwnNamespaces()
 	if err != nil {
 		return mountError("looking at the namespaces", err)
@@ -143,7 +141,7 @@ var initCaps = append([]uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP
 var LockingCaps = []uintptr{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETFCAP}
 
 // pivot makes tree 0 the root directory.
-func pivot() *MountError {
+func pivot() error {
 	if err := unix.Chdir(Trees + "/0"); err != nil {
 		return mountError("chdir", err)
 	}
@@ -154,51 +152,7 @@ func pivot() *MountError {
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
 		return mountError("unmounting the old root", err)
 	}
-	if err := unix.Chdir("/"); err != nil {
-		return mountError("chdir", err)
-	}
-	return nil
-}
-
-// fresh makes a step that belongs to the sandbox alone.
-func (b *builder) fresh(o Op, dest string) *MountError {
-	switch o.Kind {
-	case Move:
-		// Moved, not copied: the kernel omits from a copy the mounts on something that the host has
-		// just moved out of the tree's top, as it does with a stub.
-		fd, err := openBeneath(b.trees, strings.TrimPrefix(o.Source, "/"))
-		if err != nil {
-			return mountError("opening a tree", err)
-		}
-		defer unix.Close(fd)
-		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err != nil {
-			return mountError("fstat", err)
-		}
-		return b.put(fd, dest, st.Mode&unix.S_IFMT == unix.S_IFDIR)
-	case Seal:
-		fd, err := openBeneath(b.trees, dest)
-		if err != nil {
-			return mountError("open", err)
-		}
-		defer unix.Close(fd)
-		return b.cloneOnto(dest, fd, fd, "", unix.MOUNT_ATTR_RDONLY|locked)
-	case Processes:
-		fd, failed := fileSystem("proc", locked|unix.MOUNT_ATTR_NOEXEC)
-		if failed != nil {
-			return failed
-		}
-		defer unix.Close(fd)
-		return b.put(fd, dest, true)
-	case Pseudoterminals:
-		fd, failed := fileSystem("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, "ptmxmode", "0666", "mode", "0620")
-		if failed != nil {
-			return failed
-		}
-		defer unix.Close(fd)
-		return b.put(fd, dest, true)
-	}
-	return b.console(dest)
+	return mountError("chdir", unix.Chdir("/"))
 }
 
 // groups shows the control groups that enforce the command's limits, each as the top of its
@@ -216,14 +170,11 @@ func (b *builder) groups(names []string) {
 	}
 	const attributes = locked | unix.MOUNT_ATTR_NOEXEC | unix.MOUNT_ATTR_RDONLY
 	if names[0] == "cgroup2" {
-		if fd, failed := fileSystem("cgroup2", attributes); failed == nil {
-			b.put(fd, dest, true)
-			unix.Close(fd)
-		}
+		b.mount(dest, "cgroup2", attributes)
 		return
 	}
-	top, failed := b.memory(dest, 0o755, 64<<10)
-	if failed != nil {
+	top, err := b.memory(dest, 0o755, 64<<10)
+	if err != nil {
 		return
 	}
 	defer unix.Close(top)
@@ -232,19 +183,14 @@ func (b *builder) groups(names []string) {
 		for controller := range strings.SplitSeq(name, ",") {
 			options = append(options, controller, "")
 		}
-		if fd, failed := fileSystem("cgroup", attributes, options...); failed == nil {
-			if unix.Mkdirat(top, name, 0o755) == nil {
-				b.put(fd, dest+"/"+name, true)
-			}
-			unix.Close(fd)
-		}
+		b.mount(dest+"/"+name, "cgroup", attributes, options...)
 	}
 	unix.MountSetattr(top, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
 // console gives a name to the command's terminal, which belongs to a devpts that the sandbox does not
 // have.
-func (b *builder) console(dest string) *MountError {
+func (b *builder) console(dest string) error {
 	if len(b.stdio) < 2 {
 		return mountError("looking for the terminal", unix.EBADF)
 	}

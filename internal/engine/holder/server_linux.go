@@ -81,7 +81,7 @@ func (s *server) answer(from *frame.Conn, about *initProcess, kind byte, payload
 	if m, ok := m.(*Plan); ok {
 		s.alive.Go(func() {
 			// A failure repeats for the starter of an init in it, who receives it.
-			if t, failed := s.enter(*m, false); failed == nil {
+			if t, err := s.enter(*m, false); err == nil {
 				s.exit(t)
 			}
 		})
@@ -106,19 +106,19 @@ func (s *server) answer(from *frame.Conn, about *initProcess, kind byte, payload
 	}
 	requests.Go(func() {
 		defer answers.Close()
-		var failed *MountError
+		var err error
 		switch m := m.(type) {
 		case *run:
-			if failed = s.run(answers, about, m, fds[1:]); failed == nil {
+			if err = s.run(answers, about, m, fds[1:]); err == nil {
 				return // its end is reported
 			}
 		case *overlayRequest:
-			failed = s.space.haveOverlay(m.source, m.own)
+			err = s.space.haveOverlay(m.source, m.own)
 		default:
-			failed = s.same(about)
+			err = s.same(about)
 		}
-		if failed != nil {
-			answers.Write(msgFailed, failed)
+		if err != nil {
+			answers.Write(msgFailed, message(err))
 		} else {
 			answers.Write(msgDone, &number{})
 		}
@@ -127,10 +127,10 @@ func (s *server) answer(from *frame.Conn, about *initProcess, kind byte, payload
 }
 
 // same fails unless a process with the same plan would start in the tree of this one now.
-func (s *server) same(as *initProcess) *MountError {
-	t, failed := s.enter(as.tree.plan, true)
-	if failed != nil {
-		return failed
+func (s *server) same(as *initProcess) error {
+	t, err := s.enter(as.tree.plan, true)
+	if err != nil {
+		return err
 	}
 	defer s.exit(t)
 	if t != as.tree || !as.overlays.current() || proc.Ended(as.pidfd, 0) {
@@ -141,34 +141,34 @@ func (s *server) same(as *initProcess) *MountError {
 
 // run starts an init and reports its start and its end. joins is an init whose group it joins, or nil.
 // The init dies with the connection.
-func (s *server) run(answers *frame.Conn, joins *initProcess, r *run, fds []int) (failed *MountError) {
+func (s *server) run(answers *frame.Conn, joins *initProcess, r *run, fds []int) error {
 	closeFiles := sync.OnceFunc(func() { frame.CloseAll(fds) })
 	defer closeFiles()
 	var g *group
 	if joins != nil {
 		g = joins.group
 	}
-	t, failed := s.enter(r.plan, !r.ahead)
-	if failed != nil {
-		ofTree := *failed // other requests have the same error
+	t, err := s.enter(r.plan, !r.ahead)
+	if err != nil {
+		ofTree := *message(err) // other requests have the same error
 		ofTree.Shared = true
 		return &ofTree
 	}
 	defer s.exit(t)
 	p := &initProcess{tree: t}
-	if p.overlays, failed = s.space.allOverlays(r.overlays); failed != nil {
-		return failed
+	if p.overlays, err = s.space.allOverlays(r.overlays); err != nil {
+		return err
 	}
 	defer p.overlays.remove()
 	if r.first {
-		if g, failed = newGroup(r.namespaces, answers); failed != nil {
-			return failed
+		if g, err = newGroup(r.namespaces, answers); err != nil {
+			return err
 		}
 		defer g.end(s)
 		p.group = g
 	}
 	var pid int
-	fork := func() { pid, p.pidfd, failed = s.fork(r, fds, p.overlays, joins != nil) }
+	fork := func() { pid, p.pidfd, err = s.fork(r, fds, p.overlays, joins != nil) }
 	if g == nil {
 		t.thread.Do(fork)
 	} else if refused := g.do(s, t, fork); refused != nil {
@@ -176,8 +176,8 @@ func (s *server) run(answers *frame.Conn, joins *initProcess, r *run, fds []int)
 	}
 	closeFiles()
 	p.overlays.close()
-	if failed != nil {
-		return failed
+	if err != nil {
+		return err
 	}
 	defer unix.Close(p.pidfd)
 	// A user with more descriptors in transit than this process may open sends no more.
@@ -201,7 +201,7 @@ func (s *server) run(answers *frame.Conn, joins *initProcess, r *run, fds []int)
 
 // fork starts the init with exactly the descriptors that were sent, from 0 on, and then its
 // overlays. It must run on the tree's thread, or that of a group that has entered the tree.
-func (s *server) fork(r *run, fds []int, overlays *ownOverlays, joins bool) (pid, pidfd int, failed *MountError) {
+func (s *server) fork(r *run, fds []int, overlays *ownOverlays, joins bool) (pid, pidfd int, err error) {
 	pidfd = -1
 	// One that joins others dies with their pid 1, and finds no parent to compare.
 	attr := &syscall.SysProcAttr{Cloneflags: uintptr(r.namespaces), Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd, AmbientCaps: initCaps}
@@ -232,15 +232,12 @@ func (s *server) fork(r *run, fds []int, overlays *ownOverlays, joins bool) (pid
 			Sys:   attr,
 		})
 	}
-	pid, err := start()
+	pid, err = start()
 	if err != nil && r.grouped {
 		attr.UseCgroupFD = false // no clone3, or a group that the holder's user does not own: the client moves it
 		pid, err = start()
 	}
-	if err != nil {
-		return 0, -1, mountError("executing "+r.argv[0], err)
-	}
-	return pid, pidfd, nil
+	return pid, pidfd, mountError("executing "+r.argv[0], err)
 }
 
 // reap waits for a child.
@@ -255,7 +252,7 @@ func reap(pid int) (status syscall.WaitStatus) {
 
 // enter returns the tree of a plan, a new or an existing one, and counts one more user. With look,
 // it checks an existing one.
-func (s *server) enter(plan Plan, look bool) (*tree, *MountError) {
+func (s *server) enter(plan Plan, look bool) (*tree, error) {
 	for {
 		t, fresh := s.take(plan)
 		<-t.ready

@@ -5,7 +5,6 @@ import (
 	"os"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,18 +29,31 @@ const (
 // maxShared bounds overlays and homes: a session has a handful.
 const maxShared = 256
 
-func mountError(call string, err error) *MountError {
-	return &MountError{Index: -1, Call: call, Reason: err.Error(), Errno: errnoOf(err)}
+// mountError is a *[MountError], or nil without an error.
+func mountError(call string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := &MountError{Index: -1, Call: call, Reason: err.Error()}
+	errors.As(err, &e.Errno)
+	return e
 }
 
-func errnoOf(err error) (errno syscall.Errno) {
-	errors.As(err, &errno)
-	return errno
+// message is a *[MountError] for the other end; nil if there is no error.
+func message(err error) *MountError {
+	if err == nil {
+		return nil
+	}
+	e, ok := err.(*MountError)
+	if !ok {
+		e, _ = mountError("holder", err).(*MountError)
+	}
+	return e
 }
 
 // newSpace turns the root of this process's own mount namespace into one. Nobody can look in from
 // outside, and a recursive bind of Host is the host's tree without the holder's parts.
-func newSpace(dir int) (*space, *MountError) {
+func newSpace(dir int) (*space, error) {
 	// The mounts here are the host's slaves. If this namespace owns the host's root, as for a
 	// holder without one, they must become so.
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
@@ -51,9 +63,9 @@ func newSpace(dir int) (*space, *MountError) {
 	if err != nil {
 		return nil, mountError("reading the root directory", err)
 	}
-	root, failed := memory("mode", "0755")
-	if failed != nil {
-		return nil, failed
+	root, err := memory("mode", "0755")
+	if err != nil {
+		return nil, err
 	}
 	defer unix.Close(root)
 	// Any directory will do: the next steps uncover it again.
@@ -84,19 +96,13 @@ func newSpace(dir int) (*space, *MountError) {
 	if err := unix.Chdir("/"); err != nil {
 		return nil, mountError("chdir", err)
 	}
-	for _, m := range [...]struct {
-		source, at string
-		flags      uint
-	}{{"/dev/null", Null, 0}, {voidDir, voidDir, 0}} {
-		if failed := bindPath(m.source, m.at, unix.MOUNT_ATTR_RDONLY|locked); failed != nil {
-			return nil, failed
+	for _, m := range [...][2]string{{"/dev/null", Null}, {voidDir, voidDir}} {
+		if err := bindPath(m[0], m[1], unix.MOUNT_ATTR_RDONLY|locked); err != nil {
+			return nil, err
 		}
 	}
 	watch, err := newWatch()
-	if err != nil {
-		return nil, mountError("watching the host's mounts", err)
-	}
-	return &space{dir: dir, watch: watch, parts: map[Op]string{}}, nil
+	return &space{dir: dir, watch: watch, parts: map[Op]string{}}, mountError("watching the host's mounts", err)
 }
 
 func topLevel() ([]string, error) {
@@ -112,10 +118,10 @@ func topLevel() ([]string, error) {
 const locked = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 
 // memory makes a detached file system in memory.
-func memory(options ...string) (int, *MountError) { return fileSystem("tmpfs", locked, options...) }
+func memory(options ...string) (int, error) { return fileSystem("tmpfs", locked, options...) }
 
 // fileSystem makes a detached file system.
-func fileSystem(kind string, attributes int, options ...string) (int, *MountError) {
+func fileSystem(kind string, attributes int, options ...string) (int, error) {
 	fs, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return -1, mountError("fsopen "+kind, err)
@@ -130,46 +136,37 @@ func fileSystem(kind string, attributes int, options ...string) (int, *MountErro
 		return -1, mountError("fsconfig "+kind, err)
 	}
 	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attributes)
-	if err != nil {
-		return -1, mountError("fsmount "+kind, err)
-	}
-	return fd, nil
+	return fd, mountError("fsmount "+kind, err)
 }
 
 // bindPath binds a path of the holder's own.
-func bindPath(source, at string, attributes uint64) *MountError {
+func bindPath(source, at string, attributes uint64) error {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
 		return mountError("open_tree "+source, err)
 	}
 	defer unix.Close(fd)
-	if failed := setAttributes(fd, attributes, true); failed != nil {
-		return failed
+	if err := setAttributes(fd, attributes, true); err != nil {
+		return err
 	}
-	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-		return mountError("move_mount "+at, err)
-	}
-	return nil
+	return mountError("move_mount "+at, unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH))
 }
 
 // setAttributes sets attributes on the mount of fd or, recursive, on all mounts of a copy, which
 // then receives no propagation.
-func setAttributes(fd int, attributes uint64, recursive bool) *MountError {
+func setAttributes(fd int, attributes uint64, recursive bool) error {
 	flags, attr := uint(unix.AT_EMPTY_PATH), unix.MountAttr{Attr_set: attributes}
 	if recursive {
 		flags |= unix.AT_RECURSIVE
 		attr.Propagation = unix.MS_PRIVATE
 	}
-	if err := unix.MountSetattr(fd, "", flags, &attr); err != nil {
-		return mountError("mount_setattr", err)
-	}
-	return nil
+	return mountError("mount_setattr", unix.MountSetattr(fd, "", flags, &attr))
 }
 
 // part returns the path of what the session's commands share: the overlay of a source, or memory that
 // lives as long as the holder. An overlay is one kernel mount for a session, for all its
 // definitions and commands, because two mounts of one upper directory are undefined.
-func (s *space) part(o Op) (string, *MountError) {
+func (s *space) part(o Op) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := Op{Kind: o.Kind, Source: o.Source, Perms: o.Perms, Size: o.Size}
@@ -180,19 +177,19 @@ func (s *space) part(o Op) (string, *MountError) {
 		return "", &MountError{Index: -1, Call: "making an overlay or a home", Reason: "there are too many in this session"}
 	}
 	var fd int
-	var failed *MountError
+	var err error
 	if o.Kind == Overlay {
-		fd, failed = s.makeOverlay(o.Source)
+		fd, err = s.makeOverlay(o.Source)
 	} else {
-		fd, failed = memory("mode", strconv.FormatUint(uint64(o.Perms), 8), "size", strconv.FormatUint(o.Size, 10))
+		fd, err = memory("mode", strconv.FormatUint(uint64(o.Perms), 8), "size", strconv.FormatUint(o.Size, 10))
 	}
-	if failed != nil {
-		return "", failed
+	if err != nil {
+		return "", err
 	}
 	defer unix.Close(fd)
 	at := partsDir + "/" + strconv.Itoa(len(s.parts))
-	if failed := s.attach(fd, at); failed != nil {
-		return "", failed
+	if err := s.attach(fd, at); err != nil {
+		return "", err
 	}
 	s.parts[key] = at
 	return at, nil
@@ -208,23 +205,16 @@ func (s *space) detachShared() {
 	}
 }
 
-func (s *space) attach(fd int, at string) *MountError {
+func (s *space) attach(fd int, at string) (err error) {
 	if err := unix.Mkdir(at, 0o755); err != nil && err != unix.EEXIST {
 		return mountError("mkdir "+at, err)
 	}
-	return s.watch.ignoreOwn(func() *MountError {
-		if err := unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-			return mountError("move_mount "+at, err)
-		}
-		return nil
-	})
+	s.watch.ignoreOwn(func() { err = unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH) })
+	return mountError("move_mount "+at, err)
 }
 
 func (s *space) detach(at string) {
-	s.watch.ignoreOwn(func() *MountError {
-		unix.Unmount(at, unix.MNT_DETACH)
-		return nil
-	})
+	s.watch.ignoreOwn(func() { unix.Unmount(at, unix.MNT_DETACH) })
 	unix.Rmdir(at)
 }
 

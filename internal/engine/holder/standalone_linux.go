@@ -110,7 +110,7 @@ func (a *StandaloneInit) Discard() {
 // StandaloneBuilder is the init's end of a StandaloneInit.
 type StandaloneBuilder struct {
 	space    *space
-	failed   *MountError
+	failed   error
 	overlays map[string]int // by source
 }
 
@@ -185,7 +185,7 @@ func (s *StandaloneBuilder) makeOverlays(payload []byte) error {
 			}
 			reason = mountError("mounting an overlay", err)
 		}
-		made.refused = append(made.refused, *at(reason, i))
+		made.refused = append(made.refused, *message(at(reason, i)))
 	}
 	_, err := unix.Write(clientFD, frame.Encode(msgOwn, &made))
 	return err
@@ -193,7 +193,7 @@ func (s *StandaloneBuilder) makeOverlays(payload []byte) error {
 
 // scratchDir opens the holder's own directory in a session's directory, which must have the device
 // and inode of node.
-func scratchDir(session, node string) (int, *MountError) {
+func scratchDir(session, node string) (int, error) {
 	dir, err := openSource(session)
 	if err != nil {
 		return -1, mountError("opening the session's directory", err)
@@ -210,7 +210,7 @@ func scratchDir(session, node string) (int, *MountError) {
 }
 
 // build makes the tree of a plan.
-func (s *StandaloneBuilder) build(plan Plan) *MountError {
+func (s *StandaloneBuilder) build(plan Plan) error {
 	if s.failed != nil {
 		return s.failed
 	}
@@ -220,16 +220,15 @@ func (s *StandaloneBuilder) build(plan Plan) *MountError {
 	}
 	umask := unix.Umask(0)
 	defer unix.Umask(umask)
-	failed := s.space.prepare(ops)
-	if failed == nil {
+	if err = s.space.prepare(ops); err == nil {
 		var b *builder
-		if b, failed = s.space.build(ops); failed == nil {
+		if b, err = s.space.build(ops); err == nil {
 			b.close()
 		}
 	}
 	unix.Close(s.space.watch.table)
-	if failed != nil {
-		failed.Shared = true
+	if err != nil {
+		message(err).Shared = true
 	}
-	return failed
+	return err
 }

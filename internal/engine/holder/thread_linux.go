@@ -18,25 +18,24 @@ type tree struct {
 
 	// Guarded by server.mu.
 	ready   chan struct{} // closed when failed is final
-	failed  *MountError
+	failed  error
 	running int  // inits, and requests that are about to start one
 	dropped bool // not to be used again: ends with its last init
 }
 
 // make builds the tree.
-func (t *tree) make(s *space) (failed *MountError) {
-	var err error
+func (t *tree) make(s *space) (err error) {
 	if t.ops, err = t.plan.ops(); err != nil {
 		return mountError("reading the plan", err)
 	}
-	if failed = s.prepare(t.ops); failed != nil {
-		return failed
+	if err = s.prepare(t.ops); err != nil {
+		return err
 	}
-	t.thread, failed = newThread(unix.CLONE_NEWNS, func() (failed *MountError) {
-		t.built, failed = s.build(t.ops)
-		return failed
+	t.thread, err = newThread(unix.CLONE_NEWNS, func() (err error) {
+		t.built, err = s.build(t.ops)
+		return err
 	})
-	return failed
+	return err
 }
 
 // endUnused ends a dropped tree without users. The caller holds server.mu.
@@ -52,20 +51,19 @@ func (t *tree) endUnused() {
 }
 
 // newThread makes a thread that forks inits, with new namespaces, and calls begin on it.
-func newThread(namespaces int, begin func() *MountError) (thread *proc.Thread, failed *MountError) {
+func newThread(namespaces int, begin func() error) (thread *proc.Thread, err error) {
 	thread = proc.NewThread()
 	thread.Do(func() {
-		if err := unix.Unshare(namespaces); err != nil {
-			failed = mountError("unshare", err)
-		} else if err := forInits(); err != nil {
-			failed = mountError("limiting capabilities", err)
-		} else {
-			failed = begin()
+		if err = mountError("unshare", unix.Unshare(namespaces)); err == nil {
+			err = mountError("limiting capabilities", forInits())
+		}
+		if err == nil {
+			err = begin()
 		}
 	})
-	if failed != nil {
+	if err != nil {
 		thread.End()
-		return nil, failed
+		return nil, err
 	}
 	return thread, nil
 }

@@ -3,7 +3,6 @@ package holder
 import (
 	"cmp"
 	"math"
-	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -31,48 +30,50 @@ type builder struct {
 
 // prepare makes the session's parts in the holder's own namespace, which the tree's namespace then
 // copies.
-func (s *space) prepare(ops []Op) *MountError {
+func (s *space) prepare(ops []Op) error {
 	for i, o := range ops {
 		if o.Kind != Overlay && o.Kind != Home {
 			continue
 		}
-		if _, failed := s.part(o); failed != nil {
-			return at(failed, i)
+		if _, err := s.part(o); err != nil {
+			return at(err, i)
 		}
 	}
 	return nil
 }
 
-func at(e *MountError, index int) *MountError {
+// at names the step of an error.
+func at(err error, index int) error {
+	e := message(err)
 	e.Index = index
 	return e
 }
 
 // build must run on a locked thread with a namespace of its own.
-func (s *space) build(ops []Op) (_ *builder, failed *MountError) {
+func (s *space) build(ops []Op) (_ *builder, err error) {
 	b := &builder{space: s, host: -1, trees: -1, ownMounts: map[uint64]bool{}, mounts: map[string]uint64{}}
 	defer func() {
-		if failed != nil {
+		if err != nil {
 			b.close()
 		}
 	}()
-	fd, failed := memory("mode", "0755", "size", "64m")
-	if failed != nil {
-		return nil, failed
-	}
-	err := unix.MoveMount(fd, "", unix.AT_FDCWD, Trees, unix.MOVE_MOUNT_F_EMPTY_PATH)
-	unix.Close(fd)
+	fd, err := memory("mode", "0755", "size", "64m")
 	if err != nil {
-		return nil, mountError("move_mount", err)
+		return nil, err
 	}
-	if failed := b.open(); failed != nil {
-		return nil, failed
+	err = mountError("move_mount", unix.MoveMount(fd, "", unix.AT_FDCWD, Trees, unix.MOVE_MOUNT_F_EMPTY_PATH))
+	unix.Close(fd)
+	if err == nil {
+		err = b.open()
 	}
-	if failed := b.owns(b.trees); failed != nil {
-		return nil, failed
+	if err == nil {
+		err = b.owns(b.trees)
 	}
-	if failed := b.steps(ops); failed != nil {
-		return nil, failed
+	if err == nil {
+		err = b.steps(ops)
+	}
+	if err != nil {
+		return nil, err
 	}
 	s.detachShared()
 	b.content = nil
@@ -80,16 +81,12 @@ func (s *space) build(ops []Op) (_ *builder, failed *MountError) {
 }
 
 // open opens the parents of sources and destinations.
-func (b *builder) open() *MountError {
+func (b *builder) open() (err error) {
 	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
-	var err error
-	if b.trees, err = unix.Open(Trees, flags, 0); err != nil {
-		return mountError("open", err)
+	if b.trees, err = unix.Open(Trees, flags, 0); err == nil {
+		b.host, err = unix.Open(Host, flags, 0)
 	}
-	if b.host, err = unix.Open(Host, flags, 0); err != nil {
-		return mountError("open", err)
-	}
-	return nil
+	return mountError("open", err)
 }
 
 func (b *builder) close() {
@@ -103,7 +100,7 @@ func (b *builder) close() {
 }
 
 // owns records that the file system of fd is the holder's, so that mount points may be made in it.
-func (b *builder) owns(fd int) *MountError {
+func (b *builder) owns(fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return mountError("fstat", err)
@@ -112,45 +109,38 @@ func (b *builder) owns(fd int) *MountError {
 	return nil
 }
 
-func (b *builder) steps(ops []Op) *MountError {
+func (b *builder) steps(ops []Op) error {
 	for i, o := range ops {
-		if failed := b.step(o); failed != nil {
-			return at(failed, i)
+		if err := b.step(o); err != nil {
+			return at(err, i)
 		}
 	}
 	return nil
 }
 
-func (b *builder) step(o Op) *MountError {
+// bindAttributes are those of the mounts of a step that binds. Commands can write to a device in a
+// read-only mount, but a command of root cannot change its mode, which is the host's.
+var bindAttributes = map[Kind]uint64{
+	Bind: locked, ReadOnlyBind: locked | unix.MOUNT_ATTR_RDONLY,
+	Device: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC,
+}
+
+func (b *builder) step(o Op) error {
 	dest, ok := strings.CutPrefix(o.Dest, "/")
 	if !ok || dest == "" || path.Clean(o.Dest) != o.Dest {
 		return &MountError{Index: -1, Call: "mounting", Reason: "no destination"}
 	}
-	if (o.Kind == Bind || o.Kind == ReadOnlyBind || o.Kind == Device || o.Kind == File) && path.Clean("/"+o.Source) != o.Source {
+	attributes, binds := bindAttributes[o.Kind]
+	if (binds || o.Kind == File) && path.Clean("/"+o.Source) != o.Source {
 		return &MountError{Index: -1, Call: "mounting", Reason: "no source"}
 	}
 	switch o.Kind {
 	case Root:
-		point, failed := b.point(dest, true)
-		if failed != nil {
-			return failed
-		}
-		defer unix.Close(point)
-		return b.cloneOnto(dest, point, point, "", 0)
-	case Bind, ReadOnlyBind:
-		attributes := uint64(locked)
-		if o.Kind == ReadOnlyBind {
-			attributes |= unix.MOUNT_ATTR_RDONLY
-		}
+		return b.onto(dest, true, func(point int) error { return b.clone(dest, point, point, "", 0) })
+	case Bind, ReadOnlyBind, Device:
 		return b.bind(o.Source, dest, attributes)
-	case Overlay:
-		from, failed := b.space.part(o)
-		if failed != nil {
-			return failed
-		}
-		return b.cloneTo(dest, unix.AT_FDCWD, from, true, 0)
-	case Home:
-		return b.home(o, dest)
+	case Overlay, Home:
+		return b.sharedPart(o, dest)
 	case Directory:
 		return b.directory(dest, o.Perms)
 	case File:
@@ -158,60 +148,71 @@ func (b *builder) step(o Op) *MountError {
 	case Text:
 		return b.text(o.Source, dest, o.Perms)
 	case Symlink:
-		return b.symlink(o.Source, dest)
+		return b.within(dest, func(dir int, name string) error {
+			return mountError("symlink", unix.Symlinkat(o.Source, dir, name))
+		})
 	case ReadOnly:
-		fd, err := openBeneath(b.trees, dest)
-		if err != nil {
-			return mountError("open", err)
-		}
-		defer unix.Close(fd)
-		return setAttributes(fd, unix.MOUNT_ATTR_RDONLY, false)
+		return b.at(dest, func(fd int) error { return setAttributes(fd, unix.MOUNT_ATTR_RDONLY, false) })
 	case Pin, HideFile, HideDirectory:
 		return b.guard(o.Kind, dest)
-	case Device:
-		return b.device(o.Source, dest)
 	case Devices:
 		return b.devices(dest, o.Size > 0)
 	case Memory, MountPoints:
-		fd, failed := b.memory(dest, o.Perms, o.Size)
-		if failed == nil {
+		fd, err := b.memory(dest, o.Perms, o.Size)
+		if err == nil {
 			unix.Close(fd)
 		}
-		return failed
+		return err
 	case OwnOverlay:
 		return b.ownOverlay(o.Source, dest)
-	case Move, Seal, Processes, Pseudoterminals, Console:
-		return b.fresh(o, dest)
+	case Move:
+		// Moved, not copied: the kernel omits from a copy the mounts on something that the host has
+		// just moved out of the tree's top, as it does with a stub.
+		return b.at(strings.TrimPrefix(o.Source, "/"), func(fd int) error {
+			isDir, err := isDirectory(fd)
+			if err != nil {
+				return err
+			}
+			return b.put(fd, dest, isDir)
+		})
+	case Seal:
+		return b.at(dest, func(fd int) error { return b.clone(dest, fd, fd, "", unix.MOUNT_ATTR_RDONLY|locked) })
+	case Processes:
+		return b.mount(dest, "proc", locked|unix.MOUNT_ATTR_NOEXEC)
+	case Pseudoterminals:
+		return b.mount(dest, "devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, "ptmxmode", "0666", "mode", "0620")
+	case Console:
+		return b.console(dest)
 	}
 	return &MountError{Index: -1, Call: "mounting", Reason: "unknown step " + strconv.Itoa(int(o.Kind))}
 }
 
-func (b *builder) home(o Op, dest string) *MountError {
-	from, failed := b.space.part(o)
-	if failed != nil {
-		return failed
-	}
-	if failed := b.cloneTo(dest, unix.AT_FDCWD, from, true, 0); failed != nil {
-		return failed
-	}
+// at does something with what is at dest.
+func (b *builder) at(dest string, do func(fd int) error) error {
 	fd, err := openBeneath(b.trees, dest)
 	if err != nil {
-		return mountError("opening the home", err)
+		return mountError("open", err)
 	}
 	defer unix.Close(fd)
-	return b.owns(fd)
+	return do(fd)
 }
 
-func (b *builder) symlink(text, dest string) *MountError {
-	parent, name, failed := b.parent(dest)
-	if failed != nil {
-		return failed
+func isDirectory(fd int) (bool, error) {
+	var st unix.Stat_t
+	err := unix.Fstat(fd, &st)
+	return st.Mode&unix.S_IFMT == unix.S_IFDIR, mountError("fstat", err)
+}
+
+// sharedPart shows an overlay or a home of the session.
+func (b *builder) sharedPart(o Op, dest string) error {
+	from, err := b.space.part(o)
+	if err == nil {
+		err = b.cloneTo(dest, unix.AT_FDCWD, from, true, 0)
 	}
-	defer unix.Close(parent)
-	if err := unix.Symlinkat(text, parent, name); err != nil {
-		return mountError("symlink", err)
+	if err != nil || o.Kind == Overlay {
+		return err
 	}
-	return nil
+	return b.at(dest, b.owns)
 }
 
 // absentMount, in mounts, marks a missing path that had to be hidden.
@@ -234,7 +235,7 @@ func (b *builder) inOwnOverlay(dest string) bool {
 
 // guard pins or hides what is at dest. In an overlay that can be missing, or of another type,
 // because only its lower directory was checked.
-func (b *builder) guard(k Kind, dest string) *MountError {
+func (b *builder) guard(k Kind, dest string) error {
 	fd, err := openBeneath(b.trees, dest)
 	if err == unix.ENOENT && !b.inOwnOverlay(dest) {
 		b.mounts[dest] = absentMount
@@ -245,20 +246,20 @@ func (b *builder) guard(k Kind, dest string) *MountError {
 	}
 	defer unix.Close(fd)
 	if k == Pin {
-		return b.cloneOnto(dest, fd, fd, "", 0)
+		return b.clone(dest, fd, fd, "", 0)
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return mountError("fstat", err)
+	isDir, err := isDirectory(fd)
+	if err != nil {
+		return err
 	}
 	over := Null
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+	if isDir {
 		over = voidDir
 	}
-	return b.cloneOnto(dest, fd, unix.AT_FDCWD, over, 0)
+	return b.clone(dest, fd, unix.AT_FDCWD, over, 0)
 }
 
-func (b *builder) bind(source, dest string, attributes uint64) *MountError {
+func (b *builder) bind(source, dest string, attributes uint64) error {
 	relative := cmp.Or(source[1:], ".")
 	fd, err := openBeneath(b.host, relative)
 	if err != nil {
@@ -277,16 +278,12 @@ func (b *builder) bind(source, dest string, attributes uint64) *MountError {
 }
 
 // cloneTo mounts a copy of what is at source, beneath dir, on dest.
-func (b *builder) cloneTo(dest string, dir int, source string, isDir bool, attributes uint64) *MountError {
-	point, failed := b.point(dest, isDir)
-	if failed != nil {
-		return failed
-	}
-	defer unix.Close(point)
-	return b.cloneOnto(dest, point, dir, source, attributes)
+func (b *builder) cloneTo(dest string, dir int, source string, isDir bool, attributes uint64) error {
+	return b.onto(dest, isDir, func(point int) error { return b.clone(dest, point, dir, source, attributes) })
 }
 
-func (b *builder) cloneOnto(dest string, point, dir int, source string, attributes uint64) *MountError {
+// clone is cloneTo with the open mount point.
+func (b *builder) clone(dest string, point, dir int, source string, attributes uint64) error {
 	// Recursive even without mounts beneath: mounts inherited from the host are locked together.
 	tree, err := unix.OpenTree(dir, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
@@ -294,24 +291,23 @@ func (b *builder) cloneOnto(dest string, point, dir int, source string, attribut
 	}
 	defer unix.Close(tree)
 	if attributes != 0 {
-		if failed := setAttributes(tree, attributes, true); failed != nil {
-			return failed
+		if err := setAttributes(tree, attributes, true); err != nil {
+			return err
 		}
 	}
 	return b.move(tree, dest, point)
 }
 
 // move mounts tree, the top of a mount, on point, which is at dest.
-func (b *builder) move(tree int, dest string, point int) *MountError {
+func (b *builder) move(tree int, dest string, point int) error {
 	id, err := mountID(tree, "")
 	if err != nil {
 		return mountError("statx", err)
 	}
-	if err := unix.MoveMount(tree, "", point, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
-		return mountError("move_mount", err)
+	if err = unix.MoveMount(tree, "", point, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err == nil {
+		b.mounts[dest] = id
 	}
-	b.mounts[dest] = id
-	return nil
+	return mountError("move_mount", err)
 }
 
 func mountID(dir int, path string) (uint64, error) {
@@ -329,121 +325,135 @@ func mountID(dir int, path string) (uint64, error) {
 	return st.Mnt_id, nil
 }
 
-// point opens dest to mount on. It makes a missing one if its directory is the holder's own memory.
-func (b *builder) point(dest string, isDir bool) (int, *MountError) {
+// onto opens dest to mount on it. It makes a missing one if its directory is the holder's own memory.
+func (b *builder) onto(dest string, isDir bool, mount func(point int) error) error {
+	fd, err := b.point(dest, isDir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return mount(fd)
+}
+
+func (b *builder) point(dest string, isDir bool) (int, error) {
 	fd, err := openBeneath(b.trees, dest)
 	if err == unix.ENOENT {
-		parent, name, failed := b.parent(dest)
-		if failed != nil {
+		if failed := b.within(dest, func(dir int, name string) error {
+			if isDir {
+				err = unix.Mkdirat(dir, name, 0o755)
+			} else {
+				err = unix.Mknodat(dir, name, unix.S_IFREG|0o644, 0)
+			}
+			return nil
+		}); failed != nil {
 			return -1, failed
-		}
-		defer unix.Close(parent)
-		if isDir {
-			err = unix.Mkdirat(parent, name, 0o755)
-		} else {
-			err = unix.Mknodat(parent, name, unix.S_IFREG|0o644, 0)
 		}
 		if err == nil || err == unix.EEXIST {
 			fd, err = openBeneath(b.trees, dest)
 		}
 	}
-	if err != nil {
-		return -1, mountError("opening the mount point", err)
-	}
-	return fd, nil
+	return fd, mountError("opening the mount point", err)
 }
 
-// parent opens the directory of dest, and makes it in the same way. It refuses one in which nothing
-// may be made.
-func (b *builder) parent(dest string) (int, string, *MountError) {
+// within opens the directory of dest to make something there, and makes it in the same way. It
+// refuses one in which nothing may be made.
+func (b *builder) within(dest string, do func(dir int, name string) error) error {
 	dir, name := path.Split(dest)
-	dir = cmp.Or(strings.TrimSuffix(dir, "/"), ".")
-	fd, failed := b.point(dir, true)
-	if failed != nil {
-		return -1, "", failed
-	}
-	var st unix.Stat_t
-	err := unix.Fstat(fd, &st)
-	if err == nil && !b.ownMounts[uint64(st.Dev)] {
-		// It would be made on the host, and stay there.
-		err = unix.ENOENT
-	}
-	if err != nil {
-		unix.Close(fd)
-		return -1, "", mountError("making a mount point", err)
-	}
-	return fd, name, nil
+	return b.onto(cmp.Or(strings.TrimSuffix(dir, "/"), "."), true, func(fd int) error {
+		var st unix.Stat_t
+		err := unix.Fstat(fd, &st)
+		if err == nil && !b.ownMounts[uint64(st.Dev)] {
+			// It would be made on the host, and stay there.
+			err = unix.ENOENT
+		}
+		if err != nil {
+			return mountError("making a mount point", err)
+		}
+		return do(fd, name)
+	})
 }
 
 // memory mounts memory on dest, in which mount points may be made, and returns its top.
-func (b *builder) memory(dest string, perms uint32, size uint64) (int, *MountError) {
-	fd, failed := memory("mode", strconv.FormatUint(uint64(perms), 8), "size", strconv.FormatUint(size, 10))
-	if failed != nil {
-		return -1, failed
+func (b *builder) memory(dest string, perms uint32, size uint64) (int, error) {
+	fd, err := memory("mode", strconv.FormatUint(uint64(perms), 8), "size", strconv.FormatUint(size, 10))
+	if err != nil {
+		return -1, err
 	}
-	if failed = b.owns(fd); failed == nil {
-		failed = b.put(fd, dest, true)
+	if err = b.owns(fd); err == nil {
+		err = b.put(fd, dest, true)
 	}
-	if failed != nil {
+	if err != nil {
 		unix.Close(fd)
-		return -1, failed
 	}
-	return fd, nil
+	return fd, err
 }
 
 // put mounts fd, the top of a mount, on dest.
-func (b *builder) put(fd int, dest string, isDir bool) *MountError {
-	point, failed := b.point(dest, isDir)
-	if failed != nil {
-		return failed
-	}
-	defer unix.Close(point)
-	return b.move(fd, dest, point)
+func (b *builder) put(fd int, dest string, isDir bool) error {
+	return b.onto(dest, isDir, func(point int) error { return b.move(fd, dest, point) })
 }
 
-func (b *builder) directory(dest string, perms uint32) *MountError {
+// mount mounts a new file system on dest.
+func (b *builder) mount(dest, kind string, attributes int, options ...string) error {
+	fd, err := fileSystem(kind, attributes, options...)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return b.put(fd, dest, true)
+}
+
+func (b *builder) directory(dest string, perms uint32) error {
 	fd, err := openBeneath(b.trees, dest)
 	if err == nil {
 		unix.Close(fd)
 		return nil
 	}
-	parent, name, failed := b.parent(dest)
-	if failed != nil {
-		return failed
-	}
-	defer unix.Close(parent)
-	if err := unix.Mkdirat(parent, name, perms); err != nil {
-		return mountError("mkdir", err)
-	}
-	return nil
+	return b.within(dest, func(dir int, name string) error {
+		return mountError("mkdir", unix.Mkdirat(dir, name, perms))
+	})
 }
 
 // text shows a file with memory of its own at dest, where another file may be.
-func (b *builder) text(content, dest string, perms uint32) *MountError {
-	fd, failed := memory("mode", "0755", "size", strconv.Itoa(len(content)))
-	if failed != nil {
-		return failed
+func (b *builder) text(content, dest string, perms uint32) error {
+	fd, err := memory("mode", "0755", "size", strconv.Itoa(len(content)))
+	if err != nil {
+		return err
 	}
 	defer unix.Close(fd)
 	const name = "text"
-	made, err := unix.Openat(fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, perms)
-	if err != nil {
-		return mountError("creating a file", err)
-	}
-	to := os.NewFile(uintptr(made), name)
-	if _, err := to.WriteString(content); err != nil {
-		to.Close()
+	if err := makeFile(fd, name, perms, []byte(content)); err != nil {
 		return mountError("writing a file", err)
 	}
-	to.Close()
 	return b.cloneTo(dest, fd, name, false, locked|unix.MOUNT_ATTR_RDONLY)
+}
+
+// makeFile makes a file.
+func makeFile(dir int, name string, perms uint32, content []byte) error {
+	// A child that another tree's thread forks also has the file, until an exec closes it. A file
+	// that somebody can write to cannot become read-only then.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	made, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW, perms)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(made)
+	for len(content) > 0 {
+		n, err := unix.Write(made, content)
+		if err != nil && err != unix.EINTR {
+			return err
+		}
+		content = content[max(n, 0):]
+	}
+	return nil
 }
 
 // maxCopy is larger than every file that a planner copies, in bytes.
 const maxCopy = 1 << 20
 
 // copy makes a file of the tree's own.
-func (b *builder) copy(source, dest string, perms uint32) *MountError {
+func (b *builder) copy(source, dest string, perms uint32) error {
 	fd, err := openBeneath(b.host, source[1:])
 	if err != nil {
 		return mountError("opening "+strconv.Quote(source), err)
@@ -461,28 +471,9 @@ func (b *builder) copy(source, dest string, perms uint32) *MountError {
 	if err != nil {
 		return mountError("reading "+strconv.Quote(source), err)
 	}
-	parent, name, failed := b.parent(dest)
-	if failed != nil {
-		return failed
-	}
-	defer unix.Close(parent)
-	// A child that another tree's thread forks also has the file, until an exec closes it. A file
-	// that somebody can write to cannot become read-only then.
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	made, err := unix.Openat(parent, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW, perms)
-	if err != nil {
-		return mountError("creating a file", err)
-	}
-	defer unix.Close(made)
-	for len(content) > 0 {
-		n, err := unix.Write(made, content)
-		if err != nil && err != unix.EINTR {
-			return mountError("copying "+strconv.Quote(source), err)
-		}
-		content = content[max(n, 0):]
-	}
-	return nil
+	return b.within(dest, func(dir int, name string) error {
+		return mountError("copying "+strconv.Quote(source), makeFile(dir, name, perms, content))
+	})
 }
 
 // read returns the content of the file behind the O_PATH descriptor fd, valid until the next call.

@@ -10,7 +10,7 @@ import (
 // does there when a command removes or replaces something. A successful mount does not prove that
 // this works: without extended attributes, or in a file system that is an overlay itself, only this
 // fails.
-func (s *space) tryLayers() *MountError {
+func (s *space) tryLayers() error {
 	const name, whiteout = "trial", "trial.whiteout"
 	remove := func() {
 		unix.Unlinkat(s.dir, name, 0)
@@ -25,8 +25,5 @@ func (s *space) tryLayers() *MountError {
 	if err == nil {
 		err = unix.Setxattr(fdPath+strconv.Itoa(s.dir), "user.overlay.trial", []byte("y"), 0)
 	}
-	if err != nil {
-		return mountError("using an overlay on the session's file system", err)
-	}
-	return nil
+	return mountError("using an overlay on the session's file system", err)
 }

@@ -37,13 +37,12 @@ func (w *watch) changed() bool {
 }
 
 // ignoreOwn makes a change that is not the host's.
-func (w *watch) ignoreOwn(change func() *MountError) *MountError {
+func (w *watch) ignoreOwn(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pending = w.poll() || w.pending
-	failed := change()
+	change()
 	w.poll()
-	return failed
 }
 
 func (w *watch) poll() bool {

@@ -120,9 +120,9 @@ func (s *supervisor) makeSandbox(payload []byte, alone *holder.StandaloneBuilder
 	if err := frame.Decode(payload, &box); err != nil {
 		return err
 	}
-	resets, failed := holder.Make(box, []int{0, 1, 2}, int(s.control)+1, alone)
-	if failed != nil {
-		return failed
+	resets, err := holder.Make(box, []int{0, 1, 2}, int(s.control)+1, alone)
+	if err != nil {
+		return err
 	}
 	s.resets = resets
 	kept := 0
