@@ -3,6 +3,7 @@
 package frame
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -43,6 +44,16 @@ func Receive(socket int, p []byte) (n int, fds []int, err error) {
 		fds = append(fds, got...)
 	}
 	return n, fds, err
+}
+
+// Control calls do with the descriptor of a file or a socket. Fd would end the file's use of the
+// poller.
+func Control(of syscall.Conn, do func(fd int) error) (err error) {
+	raw, failed := of.SyscallConn()
+	if failed == nil {
+		failed = raw.Control(func(fd uintptr) { err = do(int(fd)) })
+	}
+	return cmp.Or(failed, err)
 }
 
 // CloseAll closes descriptors.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
 // sharedPipe is a pipe that processes can hold open after their command has ended.
@@ -50,7 +52,7 @@ func (o *sharedPipe) copy(w io.Writer, _ io.Reader) (n int64, err error) {
 // write meanwhile.
 func (o *sharedPipe) drain(w io.Writer) (n int64, err error) {
 	var now int
-	err = control(o.read, func(fd int) (err error) {
+	err = frame.Control(o.read, func(fd int) (err error) {
 		now, err = unix.IoctlGetInt(fd, bytesWaiting)
 		return err
 	})

@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
 // maxStderr is the limit of the kept standard error, in bytes.
@@ -71,7 +73,7 @@ func sameFile(f, g *os.File) bool {
 }
 
 func duplicate(f *os.File) (again *os.File, err error) {
-	err = control(f, func(fd int) error {
+	err = frame.Control(f, func(fd int) error {
 		fd, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 		if err == nil {
 			again = os.NewFile(uintptr(fd), f.Name())

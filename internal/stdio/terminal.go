@@ -4,7 +4,6 @@ package stdio
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
 // terminal is a terminal pair of the host. A nil terminal can be closed.
@@ -84,7 +85,7 @@ func (p *terminal) editUTF8() error {
 }
 
 func (p *terminal) changeModes(change func(*unix.Termios)) error {
-	return control(p.slave, func(fd int) error {
+	return frame.Control(p.slave, func(fd int) error {
 		modes, err := unix.IoctlGetTermios(fd, getTermios)
 		if err != nil {
 			return err
@@ -98,7 +99,7 @@ func (p *terminal) changeModes(change func(*unix.Termios)) error {
 // The command's process group is orphaned, and the kernel does not stop such a group. A shell there
 // with jobs of its own ignores the signal.
 func (p *terminal) stops(keys []byte) (stops bool) {
-	control(p.master, func(fd int) error {
+	frame.Control(p.master, func(fd int) error {
 		modes, err := unix.IoctlGetTermios(fd, getTermios)
 		if err != nil || modes.Lflag&unix.ISIG == 0 {
 			return err
@@ -119,7 +120,7 @@ func (p *terminal) stops(keys []byte) (stops bool) {
 }
 
 func isTerminal(f *os.File) bool {
-	return control(f, func(fd int) error {
+	return frame.Control(f, func(fd int) error {
 		_, err := unix.IoctlGetTermios(fd, getTermios)
 		return err
 	}) == nil
@@ -127,7 +128,7 @@ func isTerminal(f *os.File) bool {
 
 // sizeOf returns a terminal's size, or zero.
 func sizeOf(f *os.File) (size TerminalSize) {
-	control(f, func(fd int) error {
+	frame.Control(f, func(fd int) error {
 		w, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
 		if err == nil {
 			size = TerminalSize{Rows: w.Row, Cols: w.Col}
@@ -145,20 +146,9 @@ func sameDevice(f, g *os.File) bool {
 
 // resize sets the size; the kernel signals the foreground process group.
 func (p *terminal) resize(size TerminalSize) error {
-	return control(p.master, func(fd int) error {
+	return frame.Control(p.master, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
 	})
-}
-
-// control calls do for requests without a method in os.File. Fd would end the file's use of the
-// poller.
-func control(f *os.File, do func(fd int) error) error {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	controlErr := conn.Control(func(fd uintptr) { err = do(int(fd)) })
-	return cmp.Or(err, controlErr)
 }
 
 // output reads what the command writes, up to its end.
@@ -208,7 +198,7 @@ func (r terminalReader) Read(b []byte) (int, error) {
 // waiting reads what the kernel has ready, or reports the end. Go's Read does not look at that
 // after its deadline, and on a busy machine the deadline can pass before Read begins.
 func (p *terminal) waiting(b []byte) (n int, err error) {
-	err = control(p.master, func(fd int) (err error) {
+	err = frame.Control(p.master, func(fd int) (err error) {
 		n, err = unix.Read(fd, b)
 		return err
 	})

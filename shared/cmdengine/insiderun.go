@@ -26,7 +26,7 @@ type insideRun struct {
 	process        Process
 	stderr         *proc.Log
 	family         family
-	group          *cgroup.Group // nil if no limit needs one; members use that of their session
+	group          *cgroup.Group // empty if no limit needs one; members use that of their session
 	oomKillsBefore uint64        // the group's count at the start
 
 	gate      Gate   // nil if there is none, or another run owns it
@@ -145,7 +145,7 @@ func (r *insideRun) wasKilled() bool { return r.lost != nil || !r.status.Exited(
 // awaitRest waits until nothing of the command is left. An init that is alone ends within a
 // millisecond and holds nothing of the command's, so finish waits for it.
 func (r *insideRun) awaitRest() {
-	if status, err := r.conn.Wait(); err == nil && status.Alone && r.kind == initProcess && r.group == nil {
+	if status, err := r.conn.Wait(); err == nil && status.Alone && r.kind == initProcess && r.group.Empty() {
 		r.release()
 		return
 	}

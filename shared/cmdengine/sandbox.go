@@ -16,6 +16,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/internal/events"
+	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -303,8 +304,10 @@ func stdioFiles(cmd *shared.Command, stdio shared.Stdio) (files [3]*os.File, nul
 }
 
 func isTerminal(f *os.File) bool {
-	raw, err := f.SyscallConn()
-	return err == nil && raw.Control(func(fd uintptr) { _, err = unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ) }) == nil && err == nil
+	return frame.Control(f, func(fd int) error {
+		_, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+		return err
+	}) == nil
 }
 
 // closeAll closes files; some may be nil.

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
@@ -37,15 +38,12 @@ func givePipes(files []*os.File, credential *syscall.Credential) {
 		return
 	}
 	for _, f := range files {
-		raw, err := f.SyscallConn()
-		if err != nil {
-			continue
-		}
-		raw.Control(func(fd uintptr) {
+		frame.Control(f, func(fd int) error {
 			var fs unix.Statfs_t
-			if unix.Fstatfs(int(fd), &fs) == nil && fs.Type == unix.PIPEFS_MAGIC {
-				unix.Fchown(int(fd), int(credential.Uid), -1)
+			if unix.Fstatfs(fd, &fs) == nil && fs.Type == unix.PIPEFS_MAGIC {
+				unix.Fchown(fd, int(credential.Uid), -1)
 			}
+			return nil
 		})
 	}
 }

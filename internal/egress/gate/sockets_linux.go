@@ -8,13 +8,15 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
 // makeLocal makes each address of an IPv4 prefix local in a socket's network namespace: the
 // loopback interface gets an address, and its whole network is then local. A process that may bind
 // there may also do this.
 func makeLocal(file *os.File, prefix netip.Prefix) error {
-	return control(file, func(fd int) error {
+	return frame.Control(file, func(fd int) error {
 		for _, set := range [...]struct {
 			request uint
 			address []byte
@@ -54,7 +56,7 @@ var onlyResets = []unix.SockFilter{
 
 // filterResets makes a raw socket take only these resets, and count those that do not fit.
 func filterResets(of syscall.Conn) error {
-	return control(of, func(fd int) error {
+	return frame.Control(of, func(fd int) error {
 		err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(onlyResets)), Filter: &onlyResets[0]})
 		if err == nil {
 			err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1)
@@ -93,7 +95,7 @@ func readReset(fd int) (from netip.AddrPort, lost uint32, ok bool) {
 // acceptWaiting accepts a connection that already waits; it never waits itself.
 func acceptWaiting(l *net.TCPListener) (*net.TCPConn, error) {
 	fd := -1
-	err := control(l, func(s int) (err error) {
+	err := frame.Control(l, func(s int) (err error) {
 		fd, _, err = unix.Accept4(s, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		return err
 	})
@@ -112,7 +114,7 @@ func acceptWaiting(l *net.TCPListener) (*net.TCPConn, error) {
 // info returns the kernel's data about a connection; nil if it is not TCP.
 func info(c net.Conn) (info *unix.TCPInfo) {
 	if tcp, ok := c.(*net.TCPConn); ok {
-		control(tcp, func(fd int) (err error) {
+		frame.Control(tcp, func(fd int) (err error) {
 			info, err = unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 			return err
 		})

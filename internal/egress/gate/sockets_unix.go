@@ -7,9 +7,10 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
 // sockaddr converts an address for the kernel.
@@ -20,23 +21,10 @@ func sockaddr(at netip.AddrPort) unix.Sockaddr {
 	return &unix.SockaddrInet6{Port: int(at.Port()), Addr: at.Addr().As16()}
 }
 
-// control calls f with the descriptor of a file or a socket.
-func control(of syscall.Conn, f func(fd int) error) error {
-	raw, err := of.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var inner error
-	if err := raw.Control(func(fd uintptr) { inner = f(int(fd)) }); err != nil {
-		return err
-	}
-	return inner
-}
-
 // bindUDP takes over file, and so does listenTCP.
 func bindUDP(file *os.File, at netip.AddrPort) (*net.UDPConn, error) {
 	defer file.Close()
-	if err := control(file, func(fd int) error { return os.NewSyscallError("bind", unix.Bind(fd, sockaddr(at))) }); err != nil {
+	if err := frame.Control(file, func(fd int) error { return os.NewSyscallError("bind", unix.Bind(fd, sockaddr(at))) }); err != nil {
 		return nil, err
 	}
 	c, err := net.FilePacketConn(file)
@@ -48,7 +36,7 @@ func bindUDP(file *os.File, at netip.AddrPort) (*net.UDPConn, error) {
 
 func listenTCP(file *os.File, at netip.AddrPort, backlog int) (*net.TCPListener, error) {
 	defer file.Close()
-	err := control(file, func(fd int) error {
+	err := frame.Control(file, func(fd int) error {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 			return err
 		}
@@ -83,7 +71,7 @@ func listenTCP(file *os.File, at netip.AddrPort, backlog int) (*net.TCPListener,
 // connectTCP takes over file.
 func connectTCP(ctx context.Context, file *os.File, to netip.AddrPort) (net.Conn, error) {
 	defer file.Close()
-	err := control(file, func(fd int) error {
+	err := frame.Control(file, func(fd int) error {
 		if err := unix.SetNonblock(fd, true); err != nil {
 			return err
 		}

@@ -119,6 +119,3 @@ func (d Decision) Mechanism(c Controller) string {
 	}
 	return ""
 }
-
-// Empty reports whether no group is needed, or none is possible.
-func (d Decision) Empty() bool { return len(d.parts) == 0 && d.via == nil }

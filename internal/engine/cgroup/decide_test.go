@@ -45,8 +45,8 @@ func TestDecide(t *testing.T) {
 		if want := []string{tt.memory, tt.cpu, tt.pids}; !slices.Equal(got, want) {
 			t.Errorf("%s: memory, cpu, pids: %q, want %q", tt.name, got, want)
 		}
-		if d.Empty() != (tt.memory+tt.cpu+tt.pids == "") {
-			t.Errorf("%s: Empty is %v", tt.name, d.Empty())
+		if (len(d.parts) == 0 && d.via == nil) != (tt.memory+tt.cpu+tt.pids == "") {
+			t.Errorf("%s: Empty is %v", tt.name, (len(d.parts) == 0 && d.via == nil))
 		}
 	}
 }

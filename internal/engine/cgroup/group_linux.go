@@ -31,11 +31,8 @@ type member struct {
 	lock  *os.File
 }
 
-// New makes the group. It returns nil if the Decision needs none.
+// New makes the group. It is Empty if the Decision needs none.
 func (d Decision) New() (*Group, error) {
-	if d.Empty() {
-		return nil, nil
-	}
 	g := &Group{}
 	if d.via != nil {
 		g.scope = &scope{manager: d.via, limits: d.limits, unit: newName() + ".scope"}
@@ -56,6 +53,9 @@ func (d Decision) New() (*Group, error) {
 	}
 	return g, nil
 }
+
+// Empty reports whether it has no members, and enforces nothing.
+func (g *Group) Empty() bool { return g.scope == nil && len(g.members) == 0 }
 
 // newMember makes a directory and locks it. If another engine removes it before the lock, it tries
 // the next one.
@@ -140,11 +140,9 @@ func (l Limits) write(version int, dir string, c Controller) error {
 // Directory is the group's in the hierarchy of version 2, in which a process can begin; nil if it
 // has none there.
 func (g *Group) Directory() *os.File {
-	if g != nil {
-		for _, m := range g.members {
-			if m.Version == 2 {
-				return m.lock
-			}
+	for _, m := range g.members {
+		if m.Version == 2 {
+			return m.lock
 		}
 	}
 	return nil
@@ -154,7 +152,7 @@ func (g *Group) Directory() *os.File {
 // such as "cpu,cpuacct", or else "cgroup2". With a group of version 1, the command's group of
 // version 2 can be the engine's.
 func (g *Group) Hierarchies() (names []string) {
-	if g == nil {
+	if g.Empty() {
 		return nil
 	}
 	v1 := false
@@ -194,9 +192,6 @@ func (g *Group) Start(attr *syscall.SysProcAttr, start func() error) error {
 // in which pid did not begin there. None of them may run a command's code yet. Add misses no child
 // that they fork meanwhile: the child of a moved parent begins inside, and an earlier one is visible.
 func (g *Group) Add(pid int) error {
-	if g == nil {
-		return nil
-	}
 	if g.scope != nil {
 		return g.scope.adopt(pid)
 	}
@@ -253,9 +248,6 @@ func (m member) add(pid int, moved map[int]bool) error {
 // Killed is how many processes the kernel has killed in the group for lack of memory. It is zero
 // when a scope is gone, with its last process.
 func (g *Group) Killed() uint64 {
-	if g == nil {
-		return 0
-	}
 	if g.scope != nil {
 		var text [1024]byte
 		n, _ := g.scope.events.ReadAt(text[:], 0) // none of a nil file
@@ -279,9 +271,6 @@ func (g *Group) Killed() uint64 {
 // is zero if no file of the group counts it. Both are zero for a scope, which ends with its last
 // process.
 func (g *Group) Usage() (cpu time.Duration, memory uint64) {
-	if g == nil {
-		return 0, 0
-	}
 	for _, m := range g.members {
 		number := func(name string) uint64 {
 			text, _ := os.ReadFile(filepath.Join(m.group, name))
@@ -303,9 +292,6 @@ func (g *Group) Usage() (cpu time.Duration, memory uint64) {
 // Remove ends the group's processes and removes the group. A later sweep removes a group that the
 // kernel does not release in time. A scope ends by itself, with its last process.
 func (g *Group) Remove() {
-	if g == nil {
-		return
-	}
 	for _, m := range g.members {
 		empty(m.group)
 		m.lock.Close()

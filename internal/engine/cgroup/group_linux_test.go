@@ -327,7 +327,7 @@ func TestGroupsHierarchies(t *testing.T) {
 		group *Group
 		want  []string
 	}{
-		{nil, nil},
+		{&Group{}, nil},
 		{group(two), []string{"cgroup2"}},
 		{group(two, Place{Version: 1, Dir: "/sys/fs/cgroup/cpu,cpuacct/a"}), []string{"cpu,cpuacct"}},
 		{group(two, Place{Version: 1, Dir: "/cgroup/memory/a"}), nil},

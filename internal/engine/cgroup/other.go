@@ -20,6 +20,9 @@ type Group struct{}
 // New makes no group.
 func (Decision) New() (*Group, error) { return nil, nil }
 
+// Empty is true.
+func (*Group) Empty() bool { return true }
+
 // Directory is nil.
 func (*Group) Directory() *os.File { return nil }
 

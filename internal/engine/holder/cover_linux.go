@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
 // covers restores mounts of a tree that the host removes: the kernel unmounts what is mounted on a
@@ -89,14 +91,10 @@ func (c *covers) watch(o Op) error {
 		return err // only commands can rename there
 	}
 	c.names[name] = true
-	raw, err := c.changes.SyscallConn()
-	if err != nil {
+	return frame.Control(c.changes, func(notify int) error {
+		_, err := unix.InotifyAddWatch(notify, fdPath+strconv.Itoa(fd), coverMask)
 		return err
-	}
-	failed := raw.Control(func(notify uintptr) {
-		_, err = unix.InotifyAddWatch(int(notify), fdPath+strconv.Itoa(fd), coverMask)
 	})
-	return cmp.Or(failed, err)
 }
 
 // serve restores lost mounts until the tree ends.

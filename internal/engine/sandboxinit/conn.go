@@ -244,9 +244,7 @@ func (c *Conn) Close() error {
 // HangUp ends the conversation with an init that is gone, or should be. The reader still gets
 // earlier messages, however late; [Conn.Close] would drop them.
 func (c *Conn) HangUp() {
-	if raw, err := c.f.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) { syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
-	}
+	frame.Control(c.f, func(fd int) error { return syscall.Shutdown(fd, syscall.SHUT_RDWR) })
 }
 
 // finish makes the outcome final. Only read calls it after Start, and only the first Close before.
