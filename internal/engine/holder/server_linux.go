@@ -256,21 +256,17 @@ func (s *server) enter(plan Plan, look bool) (*tree, error) {
 	for {
 		t, fresh := s.take(plan)
 		<-t.ready
-		if t.failed == nil && !fresh && look {
-			current := false
+		current := t.failed == nil
+		if current && !fresh && look {
 			t.thread.Do(func() { current = t.built.current() })
-			if !current {
-				s.drop(t)
-				s.exit(t)
-				continue
-			}
 		}
+		if current {
+			return t, nil
+		}
+		s.drop(t)
 		if t.failed != nil {
-			s.drop(t)
-			s.exit(t)
 			return nil, t.failed
 		}
-		return t, nil
 	}
 }
 
@@ -301,10 +297,13 @@ func (s *server) take(plan Plan) (t *tree, fresh bool) {
 	return t, true
 }
 
+// drop is exit from a tree that is not to be used again.
 func (s *server) drop(t *tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(t)
+	t.running--
+	t.endUnused()
 }
 
 // forget takes t out of use. The caller holds s.mu.
