@@ -57,24 +57,6 @@ func (c *Client) killStopped() {
 	}
 }
 
-// serve waits for the holder to begin, and then watches the connection.
-func (c *Client) serve(ctx context.Context) (*Client, error) {
-	stop := context.AfterFunc(ctx, c.Close)
-	err := hello(c.conn)
-	if !stop() {
-		err = ctx.Err()
-	}
-	if err != nil {
-		c.killStopped()
-		c.conn.Close()
-		c.conn.Discard()
-		return nil, err
-	}
-	c.gone, c.lose = context.WithCancelCause(context.Background())
-	go c.watch()
-	return c, nil
-}
-
 // watch waits for the end of the connection.
 func (c *Client) watch() {
 	_, _, err := c.conn.Next(0) // all answers come over other connections
@@ -363,16 +345,7 @@ func (l *Process) hear() (syscall.WaitStatus, error) {
 	}
 }
 
-// hello reads the first message of a holder.
-func hello(c *frame.Conn) error {
-	version, err := answerOf(c)
-	if err == nil && version != wireVersion {
-		err = fmt.Errorf("the holder's program is of another release than this one (it speaks version %d, this one %d)", version, wireVersion)
-	}
-	return err
-}
-
-// ended reports whether an error of hello says that the holder is about to end, so that another one
+// ended reports whether the error of an answer says that the holder is about to end, so that another one
 // must start.
 func ended(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)

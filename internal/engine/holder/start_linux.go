@@ -126,14 +126,29 @@ func begin(ctx context.Context, dir int, lock *os.File, config Config) (*Client,
 		ours.Close()
 		return nil, err
 	}
-	c, err := (&Client{conn: ours, log: log, holder: process.Process, exited: process.gone}).serve(ctx)
-	if ended(err) {
+	c := &Client{conn: ours, log: log, holder: process.Process, exited: process.gone}
+	stop := context.AfterFunc(ctx, c.Close)
+	version, err := answerOf(ours)
+	switch {
+	case !stop():
+		err = ctx.Err()
+	case ended(err):
 		err = errors.New("it ended before it was ready")
 		if output := proc.Quote(log.Text()); output != "" {
 			err = fmt.Errorf("%w; it said: %s", err, output)
 		}
+	case err == nil && version != wireVersion:
+		err = fmt.Errorf("the holder's program is of another release than this one (it speaks version %d, this one %d)", version, wireVersion)
 	}
-	return c, err
+	if err != nil {
+		c.killStopped()
+		ours.Close()
+		ours.Discard()
+		return nil, err
+	}
+	c.gone, c.lose = context.WithCancelCause(context.Background())
+	go c.watch()
+	return c, nil
 }
 
 // spawn executes the holder in namespaces of its own, or an init, which also has those of more. Its
