@@ -1,12 +1,14 @@
 package serve
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,15 +17,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
 	"github.com/sbxhost/sbxhost/internal/proc"
-	"github.com/sbxhost/sbxhost/internal/testing/confined"
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
 // TestMain is the client of the tests, too: it connects and waits.
 func TestMain(m *testing.M) {
 	if server := os.Getenv("SERVE_ANSWER"); server != "" {
-		if err := confined.Enter(); err != nil {
+		runtime.LockOSThread() // which alone is confined
+		var err error
+		switch os.Getenv("SERVE_CONFINED") {
+		case "landlock":
+			err = (&confine.Landlock{Handled: unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK}).Enter()
+		case "seccomp":
+			err = confine.Filter(binary.NativeEndian.AppendUint64(nil, unix.BPF_RET|unix.SECCOMP_RET_ALLOW<<32))
+		}
+		if err != nil {
 			os.Exit(1)
 		}
 		fd, _ := strconv.Atoi(os.Getenv("SERVE_FD"))
@@ -140,7 +150,7 @@ func TestChallenge(t *testing.T) {
 	defer c.Close()
 	for confinement, met := range map[string]bool{"": true, "seccomp": true, "landlock": false} {
 		cmd := exec.Command("setpriv", "--no-new-privs", os.Args[0])
-		cmd.Env = append(os.Environ(), "SERVE_ANSWER=/proc/"+strconv.Itoa(os.Getpid()), "SERVE_FD="+strconv.Itoa(int(*c.Number())), confined.Env+"="+confinement)
+		cmd.Env = append(os.Environ(), "SERVE_ANSWER=/proc/"+strconv.Itoa(os.Getpid()), "SERVE_FD="+strconv.Itoa(int(*c.Number())), "SERVE_CONFINED="+confinement)
 		answer, err := cmd.Output()
 		if err != nil && confinement != "" {
 			t.Logf("no %s here", confinement)
