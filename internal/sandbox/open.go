@@ -182,7 +182,7 @@ func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, unco
 	for write := false; ; write = true {
 		state, err := p.Session.Get(ctx, key, write || shares)
 		if held, ok := errors.AsType[*session.InUseError](err); ok && t.Planning {
-			state, err = p.Session.Plan(ctx, key, held)
+			state, err = p.Session.Plan(key, held)
 		}
 		if err != nil {
 			return nil, err

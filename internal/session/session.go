@@ -147,10 +147,8 @@ func (s *Session) Get(ctx context.Context, key string, write bool) (State, error
 	case s.oneShot && !s.needed && !write:
 		return State{Session: shared.Session{ID: s.idOf(key)}}, nil
 	}
-	state, err := s.open(ctx, s.dir, key)
+	state, err := s.open(s.dir, key)
 	switch {
-	case err != nil && ctx.Err() != nil:
-		return State{}, context.Cause(ctx) // this says nothing about the next command's session
 	case err == nil && s.stopSweep == nil:
 		s.sweep()
 	case err != nil && s.needed:
@@ -191,15 +189,17 @@ func (s *Session) Temp(ctx context.Context) (string, error) {
 	} else if err != nil {
 		return "", err
 	}
-	return dir.Sub(ctx, tempDir)
+	s.lock <- struct{}{}
+	defer func() { <-s.lock }()
+	return dir.Sub(tempDir)
 }
 
 // Plan is Get for a plan while the session is held. An engine cannot open a session twice, so the
 // plan gets an empty one, with the home of the held one.
-func (s *Session) Plan(ctx context.Context, key string, held *InUseError) (state State, err error) {
+func (s *Session) Plan(key string, held *InUseError) (state State, err error) {
 	s.lock <- struct{}{}
 	defer func() { <-s.lock }()
-	original, err := s.open(ctx, s.dir.Guest(), key)
+	original, err := s.open(s.dir.Guest(), key)
 	if err != nil {
 		return original, err
 	}
@@ -208,7 +208,7 @@ func (s *Session) Plan(ctx context.Context, key string, held *InUseError) (state
 			return state, err
 		}
 	}
-	if state, err = s.open(ctx, s.planned, key); err != nil {
+	if state, err = s.open(s.planned, key); err != nil {
 		return state, err
 	}
 	s.standIns[state.Dir] = original.Dir
@@ -223,23 +223,23 @@ func (s *Session) Shown(dir string) string {
 	return cmp.Or(s.standIns[dir], dir)
 }
 
-func (s *Session) open(ctx context.Context, dir *sessiondir.Dir, key string) (state State, err error) {
+func (s *Session) open(dir *sessiondir.Dir, key string) (state State, err error) {
 	if s.baseErr != nil {
 		return state, s.baseErr
 	}
-	if state.Dir, err = dir.Path(ctx); err != nil {
+	if state.Dir, err = dir.Path(); err != nil {
 		return state, err
 	}
-	if err := dir.Claim(ctx, s.root); err != nil {
+	if err := dir.Claim(s.root); err != nil {
 		return state, err
 	}
 	if s.temp { // somebody may have removed the session since Temp
-		if _, err = dir.Sub(ctx, tempDir); err != nil {
+		if _, err = dir.Sub(tempDir); err != nil {
 			return state, err
 		}
 	}
 	if key != "" {
-		if state.Dir, err = dir.Sub(ctx, subName(credentialsDir, key)); err != nil {
+		if state.Dir, err = dir.Sub(subName(credentialsDir, key)); err != nil {
 			return state, err
 		}
 	}
@@ -249,7 +249,7 @@ func (s *Session) open(ctx context.Context, dir *sessiondir.Dir, key string) (st
 	}
 	state.ID = ID(state.Dir)
 	// An engine's memory for a home ends with its last command.
-	state.Home, err = dir.Sub(ctx, subName(homeDir, key))
+	state.Home, err = dir.Sub(subName(homeDir, key))
 	return state, err
 }
 

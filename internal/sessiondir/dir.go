@@ -46,17 +46,15 @@ const namedMaxAge = 7 * 24 * time.Hour
 const recordFile = "workspace"
 
 // Dir is the private directory of one session: scratch files, sockets, overlay state. It makes
-// nothing before the first use. It is safe for concurrent use.
+// nothing before the first use. One goroutine at a time may use it, and none after Close.
 type Dir struct {
 	base  string
 	name  string // "" means unnamed
 	owner *User  // nil: this process's user
 
-	mutex  chan struct{} // guards the next fields; its waiters can give up
-	dir    string        // has the lock; this process's
-	usable string        // the result of Path
+	dir    string // has the lock; this process's
+	usable string // the result of Path
 	lock   *os.File
-	closed bool
 }
 
 // Options say where a session directory is and whether it has a name.
@@ -85,7 +83,7 @@ func New(o Options) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dir{base: base, name: o.Name, owner: o.Owner, mutex: make(chan struct{}, 1)}, nil
+	return &Dir{base: base, name: o.Name, owner: o.Owner}, nil
 }
 
 // CheckName refuses, with ErrName, an invalid name of a session.
@@ -100,37 +98,32 @@ func CheckName(name string) error {
 func (d *Dir) Name() string { return d.name }
 
 // Path returns the directory's path. The first call makes it (mode 0700, the owner's) and takes its
-// lock; the error is an InUseError while somebody else has that. After Close it returns ErrClosed.
-func (d *Dir) Path(ctx context.Context) (string, error) {
-	if err := d.enter(ctx); err != nil {
-		return "", err
+// lock; the error is an InUseError while somebody else has that.
+func (d *Dir) Path() (string, error) {
+	switch {
+	case d.usable != "":
+		return d.usable, nil
+	case d.dir == "":
+		if err := d.make(); err != nil {
+			return "", err
+		}
 	}
-	defer d.leave()
-	return d.open(ctx)
-}
-
-func (d *Dir) enter(ctx context.Context) error {
-	select {
-	case d.mutex <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("session directory: %w", context.Cause(ctx))
+	if d.owner == nil {
+		d.usable = d.dir
+		return d.dir, nil
 	}
+	sub, err := d.sub(ownedDir)
+	d.usable = sub
+	return sub, err
 }
-
-func (d *Dir) leave() { <-d.mutex }
 
 // Sub returns the path of a directory in the session directory. It makes a missing one, 0700 and
 // the owner's. name is one plain component.
-func (d *Dir) Sub(ctx context.Context, name string) (string, error) {
+func (d *Dir) Sub(name string) (string, error) {
 	if err := CheckName(name); err != nil || slices.Contains([]string{lockFile, recordFile, ownedDir}, name) {
 		return "", fmt.Errorf("session directory %.80q: %w", name, ErrName)
 	}
-	if err := d.enter(ctx); err != nil {
-		return "", err
-	}
-	defer d.leave()
-	if _, err := d.open(ctx); err != nil {
+	if _, err := d.Path(); err != nil {
 		return "", err
 	}
 	return d.sub(name)
@@ -155,26 +148,6 @@ func (d *Dir) sub(name string) (string, error) {
 		}
 	}
 	return sub, nil
-}
-
-func (d *Dir) open(ctx context.Context) (string, error) {
-	switch {
-	case d.closed:
-		return "", fmt.Errorf("session directory: %w", ErrClosed)
-	case d.usable != "":
-		return d.usable, nil
-	case d.dir == "":
-		if err := d.make(); err != nil {
-			return "", err
-		}
-	}
-	if d.owner == nil {
-		d.usable = d.dir
-		return d.dir, nil
-	}
-	sub, err := d.sub(ownedDir)
-	d.usable = sub
-	return sub, err
 }
 
 // make makes the session directory, or takes an existing named one. Others may sweep and remove
@@ -243,19 +216,12 @@ func (d *Dir) named() string { return filepath.Join(d.base, namedPrefix+d.name) 
 // Guest returns a Dir with the paths of a named session directory that somebody else has, and
 // without its lock: for plans, in which nothing runs.
 func (d *Dir) Guest() *Dir {
-	return &Dir{base: d.base, name: d.name, owner: d.owner, mutex: make(chan struct{}, 1), dir: d.named()}
+	return &Dir{base: d.base, name: d.name, owner: d.owner, dir: d.named()}
 }
 
 // Close gives the session directory up. It removes an unnamed one with all its contents, and leaves
-// a named one for the next process of that session; see Remove. Only the first call does anything;
-// later uses of the session directory return ErrClosed.
+// a named one for the next process of that session; see Remove.
 func (d *Dir) Close() error {
-	d.mutex <- struct{}{}
-	defer d.leave()
-	if d.closed {
-		return nil
-	}
-	d.closed = true
 	if d.lock == nil {
 		return nil
 	}

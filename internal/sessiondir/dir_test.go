@@ -35,7 +35,7 @@ func mustDir(t *testing.T, base, name string) *Dir {
 
 func mustPath(t *testing.T, u *Dir) string {
 	t.Helper()
-	dir, err := u.Path(t.Context())
+	dir, err := u.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,15 +92,15 @@ func TestDirLifecycle(t *testing.T) {
 	if again := mustPath(t, u); again != dir {
 		t.Errorf("second Dir: %q, then %q", dir, again)
 	}
-	sub, err := u.Sub(t.Context(), "tmp")
+	sub, err := u.Sub("tmp")
 	if err != nil || sub != dir+"/tmp" {
 		t.Fatalf("Sub: %q, %v", sub, err)
 	}
-	if again, err := u.Sub(t.Context(), "tmp"); again != sub || err != nil {
+	if again, err := u.Sub("tmp"); again != sub || err != nil {
 		t.Errorf("Sub again: %q, %v", again, err)
 	}
 	for _, name := range []string{"", ".", "..", "a/b", "/etc", lockFile, "a\x00"} {
-		if got, err := u.Sub(t.Context(), name); !errors.Is(err, ErrName) {
+		if got, err := u.Sub(name); !errors.Is(err, ErrName) {
 			t.Errorf("Sub(%q): %q, %v", name, got, err)
 		}
 	}
@@ -124,12 +124,6 @@ func TestDirLifecycle(t *testing.T) {
 	if exists(dir) || !exists(mustPath(t, other)) {
 		t.Error("Close removed the wrong one")
 	}
-	if _, err := u.Path(t.Context()); !errors.Is(err, ErrClosed) {
-		t.Error(err)
-	}
-	if _, err := u.Sub(t.Context(), "x"); !errors.Is(err, ErrClosed) {
-		t.Error(err)
-	}
 	if err := other.Close(); err != nil {
 		t.Error(err)
 	}
@@ -148,7 +142,7 @@ func TestNamedSession(t *testing.T) {
 	}
 	a, b := mustDir(t, base, "build-1"), mustDir(t, base, "build-1")
 	dir := mustPath(t, a)
-	if _, err := b.Path(t.Context()); !errors.Is(err, ErrInUse) {
+	if _, err := b.Path(); !errors.Is(err, ErrInUse) {
 		t.Errorf("one name, two owners: %v", err)
 	}
 	tree(t, dir, map[string]string{"state": "kept"})
@@ -277,11 +271,11 @@ func TestSweepLeavesOtherUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := mustDir(t, base, "")
-	if dir, err := u.Path(t.Context()); !errors.Is(err, hostpath.ErrNotPrivate) {
+	if dir, err := u.Path(); !errors.Is(err, hostpath.ErrNotPrivate) {
 		t.Errorf("another user's base: %q, %v", dir, err)
 	}
 	u = mustDir(t, base+"/further/down", "")
-	if dir, err := u.Path(t.Context()); !errors.Is(err, hostpath.ErrNotPrivate) || exists(base+"/further") {
+	if dir, err := u.Path(); !errors.Is(err, hostpath.ErrNotPrivate) || exists(base+"/further") {
 		t.Errorf("below another user's directory: %q, %v", dir, err)
 	}
 	if _, err := sweep(t.Context(), base, time.Now()); !errors.Is(err, hostpath.ErrNotPrivate) {
@@ -298,7 +292,7 @@ func TestUnsafeBase(t *testing.T) {
 	}
 	for _, name := range []string{"link", "file", "open"} {
 		u := mustDir(t, filepath.Join(base, name), "")
-		if dir, err := u.Path(t.Context()); !errors.Is(err, hostpath.ErrNotPrivate) {
+		if dir, err := u.Path(); !errors.Is(err, hostpath.ErrNotPrivate) {
 			t.Errorf("%s: %q, %v", name, dir, err)
 		}
 	}
@@ -312,7 +306,7 @@ func TestUnsafeBase(t *testing.T) {
 	if err := os.Chmod(base+"/s", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if dir, err := mustDir(t, base+"/s", "x").Path(t.Context()); !errors.Is(err, hostpath.ErrNotPrivate) {
+	if dir, err := mustDir(t, base+"/s", "x").Path(); !errors.Is(err, hostpath.ErrNotPrivate) {
 		t.Errorf("symlink for a session: %q, %v", dir, err)
 	}
 }
@@ -327,7 +321,7 @@ func runJob(job string) int {
 		var u *Dir
 		if u, err = New(Options{Base: base, Name: arg}); err == nil {
 			var dir string
-			if dir, err = u.Path(context.Background()); err == nil {
+			if dir, err = u.Path(); err == nil {
 				fmt.Println(dir)
 				io.Copy(io.Discard, os.Stdin)
 				err = u.Close()
@@ -340,7 +334,7 @@ func runJob(job string) int {
 			u, err = New(Options{Base: base, Name: arg})
 		}
 		if err == nil {
-			err = errors.Join(u.Claim(context.Background(), "/p/a"), u.Close())
+			err = errors.Join(u.Claim("/p/a"), u.Close())
 		}
 	case "churn": // make, use, sweep, close, over and over
 		n, _ := strconv.Atoi(arg)
@@ -367,7 +361,7 @@ func churn(base string, rounds int) error {
 		if err != nil {
 			return err
 		}
-		sub, err := u.Sub(context.Background(), "tmp")
+		sub, err := u.Sub("tmp")
 		if errors.Is(err, ErrInUse) { // another one's round
 			continue
 		} else if err != nil {
@@ -480,7 +474,7 @@ func TestHeldLock(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	first := mustDir(t, base, "x")
-	dir, err := first.Path(t.Context())
+	dir, err := first.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -492,19 +486,19 @@ func TestHeldLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := mustDir(t, base, "x")
-	_, err = u.Path(t.Context())
+	_, err = u.Path()
 	if e, ok := errors.AsType[*InUseError](err); !ok || !errors.Is(err, ErrInUse) || e.What != `session "x"` || e.Holder() != fmt.Sprint("process ", os.Getpid()) {
 		t.Errorf("got %v", err)
 	}
 	guest := u.Guest()
-	if at, err := guest.Path(t.Context()); err != nil || at != dir {
+	if at, err := guest.Path(); err != nil || at != dir {
 		t.Errorf("a guest's: %q, %v", at, err)
 	}
 	if err := guest.Close(); err != nil || !exists(dir) {
 		t.Errorf("a guest has left: %v", err)
 	}
 	release(held)
-	if again, err := u.Path(t.Context()); err != nil || again != dir {
+	if again, err := u.Path(); err != nil || again != dir {
 		t.Errorf("with the lock given up: %q, %v", again, err)
 	}
 }
@@ -512,7 +506,7 @@ func TestHeldLock(t *testing.T) {
 // Somebody who has set XDG_CACHE_HOME to where nothing can be made is told so.
 func TestBaseThatCannotBe(t *testing.T) {
 	t.Parallel()
-	_, err := mustDir(t, "/proc/sbxhost", "").Path(t.Context())
+	_, err := mustDir(t, "/proc/sbxhost", "").Path()
 	if err == nil || !strings.Contains(err.Error(), "mkdir") {
 		t.Errorf("%v", err)
 	}

@@ -33,8 +33,6 @@ var (
 	ErrInUse = errors.New("session is in use")
 	// ErrWorkspace: the named session belongs to another workspace.
 	ErrWorkspace = errors.New("session belongs to another workspace")
-	// ErrClosed: the Dir was used after Close.
-	ErrClosed = errors.New("session is closed")
 )
 
 // Info describes the directory of a named session.

@@ -20,12 +20,8 @@ import (
 // Claim records that the session directory belongs to the workspace at root. It refuses another
 // workspace's with ErrWorkspace: files of one project's commands must not reach those of another.
 // An unnamed session directory needs no record.
-func (d *Dir) Claim(ctx context.Context, root string) error {
-	if err := d.enter(ctx); err != nil {
-		return err
-	}
-	defer d.leave()
-	if _, err := d.open(ctx); err != nil || d.name == "" {
+func (d *Dir) Claim(root string) error {
+	if _, err := d.Path(); err != nil || d.name == "" {
 		return err
 	}
 	owner, err := readRecord(d.dir)

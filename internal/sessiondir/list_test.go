@@ -23,7 +23,7 @@ func TestClaim(t *testing.T) {
 		refused bool
 	}{{"/p/b\n\"", false}, {"/p/a", true}, {"/p/b\n\"", false}} {
 		u := mustDir(t, base, "shared")
-		if err := u.Claim(t.Context(), tt.root); errors.Is(err, ErrWorkspace) != tt.refused || err != nil && !tt.refused {
+		if err := u.Claim(tt.root); errors.Is(err, ErrWorkspace) != tt.refused || err != nil && !tt.refused {
 			t.Errorf("%s: %v", tt.root, err)
 		}
 		u.Close()
@@ -36,11 +36,11 @@ func TestClaim(t *testing.T) {
 		t.Errorf("left in the session directory: %q", left)
 	}
 	for range 2 { // an unnamed one is nobody else's
-		if err := mustDir(t, base, "").Claim(t.Context(), "/p/c"); err != nil {
+		if err := mustDir(t, base, "").Claim("/p/c"); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := mustDir(t, base, "shared").Sub(t.Context(), recordFile); !errors.Is(err, ErrName) {
+	if _, err := mustDir(t, base, "shared").Sub(recordFile); !errors.Is(err, ErrName) {
 		t.Errorf("the record as a directory: %v", err)
 	}
 }
@@ -57,7 +57,7 @@ func TestClaimOnAFullDisk(t *testing.T) {
 		t.Errorf("left in the session directory: %q", left)
 	}
 	u := mustDir(t, base, "mine")
-	if err := errors.Join(u.Claim(t.Context(), "/p/a"), u.Close()); err != nil {
+	if err := errors.Join(u.Claim("/p/a"), u.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := quietJob(t, "full:"+base+":mine"); err != nil {
@@ -130,7 +130,7 @@ func TestDirOfAnotherUser(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer u.Close()
-		if dir, err := u.Path(t.Context()); !errors.Is(err, fs.ErrPermission) {
+		if dir, err := u.Path(); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("an ordinary user made one for another: %q, %v", dir, err)
 		}
 		return
@@ -142,14 +142,14 @@ func TestDirOfAnotherUser(t *testing.T) {
 	}
 	defer u.Close()
 	dir := mustPath(t, u)
-	sub, err := u.Sub(t.Context(), "tmp")
+	sub, err := u.Sub("tmp")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := u.Sub(t.Context(), "tmp"); err != nil || again != sub {
+	if again, err := u.Sub("tmp"); err != nil || again != sub {
 		t.Errorf("%q, %v", again, err)
 	}
-	if err := u.Claim(t.Context(), "/p"); err != nil {
+	if err := u.Claim("/p"); err != nil {
 		t.Error(err)
 	}
 	for path, want := range map[string]struct {
@@ -194,14 +194,14 @@ func TestEmptyRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	path, err := d.Path(t.Context())
+	path, err := d.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(path, recordFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Claim(t.Context(), "/w"); !errors.Is(err, ErrWorkspace) || !strings.Contains(err.Error(), "its record is empty; remove the session first") {
+	if err := d.Claim("/w"); !errors.Is(err, ErrWorkspace) || !strings.Contains(err.Error(), "its record is empty; remove the session first") {
 		t.Error(err)
 	}
 }

@@ -42,7 +42,7 @@ func TestRemoveMappedFiles(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t) + "/sessions"
 	u := mustDir(t, base, "work")
-	tmp, err := u.Sub(t.Context(), "tmp")
+	tmp, err := u.Sub("tmp")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestRemoveNamesWhatIsLeft(t *testing.T) {
 	base, outside := tempDir(t)+"/sessions", tempDir(t)
 	tree(t, outside, map[string]string{"keep": "x"})
 	u := mustDir(t, base, "work")
-	tmp, err := u.Sub(t.Context(), "tmp")
+	tmp, err := u.Sub("tmp")
 	if err != nil {
 		t.Fatal(err)
 	}
