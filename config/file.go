@@ -38,7 +38,6 @@ type File struct {
 	source    *source.Text
 	body      *hclsyntax.Body // nil after a syntax error
 	eval      *evaluator
-	uses      uses // of the EvalInput by the decoder
 	dir       string
 	names     []string // of sandboxes, in the file's order
 	sandboxes map[string]*sandboxBlock
@@ -79,7 +78,7 @@ func Load(path string, input EvalInput) (*File, Diagnostics) {
 // nil.
 func Parse(filename string, src []byte, input EvalInput) (*File, Diagnostics) {
 	parsed, diags := source.Parse(filename, src)
-	f := &File{source: parsed, eval: &evaluator{input: input}, uses: uses{env: map[string]variable{}}}
+	f := &File{source: parsed, eval: &evaluator{input: input}}
 	if filepath.IsAbs(filename) {
 		f.path, f.dir = filename, filepath.Dir(filename)
 		f.options.Protected = []string{filename}
@@ -90,11 +89,9 @@ func Parse(filename string, src []byte, input EvalInput) (*File, Diagnostics) {
 	}
 	f.body = f.source.Body()
 
-	f.eval.input = f.uses.recorded(input)
 	d := f.decoder()
 	d.add(diags)
 	d.file(f, f.body)
-	f.eval.input = input
 	f.diags = f.source.Finish(d.diags)
 	return f, f.diags
 }

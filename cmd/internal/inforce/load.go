@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/config"
@@ -91,7 +90,7 @@ func (c *Caller) Load(ctx context.Context, explicit string) (*Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		file, diags = parse(path, text, c.EvalInput())
+		file, diags = config.Parse(path, text, c.EvalInput())
 	} else {
 		if origin == config.OriginUser {
 			if err := checkUserFile(path); err != nil {
@@ -125,36 +124,6 @@ func (c *Caller) trustedBelow(dir string) (files []string) {
 		}
 	}
 	return files
-}
-
-// parsed are configurations of workspaces, by path: a server loads the same ones for each command.
-var parsed struct {
-	sync.Mutex
-	files map[string]*config.File
-}
-
-// maxParsed is how many of these to keep.
-const maxParsed = 16
-
-// parse is [config.Parse], which it calls if the text, or what its expressions use, differs from the
-// last time.
-func parse(path string, text []byte, input config.EvalInput) (*config.File, config.Diagnostics) {
-	parsed.Lock()
-	last := parsed.files[path]
-	parsed.Unlock()
-	if last != nil {
-		if file := last.Again(text, input); file != nil {
-			return file, nil
-		}
-	}
-	file, diags := config.Parse(path, text, input)
-	parsed.Lock()
-	defer parsed.Unlock()
-	if parsed.files == nil || len(parsed.files) >= maxParsed {
-		parsed.files = map[string]*config.File{}
-	}
-	parsed.files[path] = file
-	return file, diags
 }
 
 // Read finds and parses the configuration that would be in force, trusted or not: for callers that
