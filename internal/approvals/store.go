@@ -116,7 +116,7 @@ func (s *Store) Find(ctx context.Context, key Key, session string) (*Approval, e
 	}
 	// Another process may use it up at this moment.
 	err = s.change(ctx, func(list []Approval) ([]Approval, error) {
-		i := slices.IndexFunc(list, func(a Approval) bool { return a.ID == found.ID && !a.expiredOr(s) })
+		i := slices.IndexFunc(list, func(a Approval) bool { return a.ID == found.ID })
 		if i < 0 {
 			found = nil
 			return nil, errUnchanged
@@ -129,14 +129,9 @@ func (s *Store) Find(ctx context.Context, key Key, session string) (*Approval, e
 	return found, nil
 }
 
-func (a *Approval) expiredOr(s *Store) bool {
-	now, err := s.now()
-	return err != nil || a.Expired(now)
-}
-
 // Peek is Find, but uses nothing up.
 func (s *Store) Peek(key Key, session string) (*Approval, error) {
-	list, err := s.approvals().list()
+	list, err := s.List()
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +139,7 @@ func (s *Store) Peek(key Key, session string) (*Approval, error) {
 	var best *Approval
 	for i := range list {
 		a := &list[i]
-		if a.Key.Digest() != want || a.Scope == Session && (a.Session != session || session == "") || a.Scope != Always && a.expiredOr(s) {
+		if a.Key.Digest() != want || a.Scope == Session && (a.Session != session || session == "") {
 			continue
 		}
 		// Keep the scope once if a wider approval serves.
@@ -199,10 +194,13 @@ func (a *Approval) id() string {
 // List returns all entries whose time is not over, in the order of their creation.
 func (s *Store) List() ([]Approval, error) {
 	list, err := s.approvals().list()
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(list, func(a Approval) bool { return a.Scope != Always && a.expiredOr(s) }), nil
+	return s.unexpired(list), err
+}
+
+// unexpired drops the entries whose time is over. If nobody knows the time, it is over.
+func (s *Store) unexpired(list []Approval) []Approval {
+	now, err := s.now()
+	return slices.DeleteFunc(list, func(a Approval) bool { return a.Scope != Always && (err != nil || a.Expired(now)) })
 }
 
 // Revoke removes the entries for which matches returns true, and returns them.
@@ -227,11 +225,5 @@ func (s *Store) Revoke(ctx context.Context, matches func(*Approval) bool) ([]App
 
 // change replaces the list under the lock. It drops expired entries.
 func (s *Store) change(ctx context.Context, change func([]Approval) ([]Approval, error)) error {
-	now, err := s.now()
-	if err != nil {
-		return err
-	}
-	return s.approvals().change(ctx, func(list []Approval) ([]Approval, error) {
-		return change(slices.DeleteFunc(list, func(a Approval) bool { return a.Expired(now) }))
-	})
+	return s.approvals().change(ctx, func(list []Approval) ([]Approval, error) { return change(s.unexpired(list)) })
 }
