@@ -48,7 +48,7 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 			e := engines.Probe(ctx, h, name)
 			info, err := h.EngineInfo(ctx, name)
 			if err != nil {
-				e = engines.NoAnswer(name, err)
+				e.Ready, e.Error = false, err.Error()
 			}
 			e.ListEntry = engines.List(s, h, name, info)
 			report.Engines = append(report.Engines, e)

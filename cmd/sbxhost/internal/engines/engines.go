@@ -13,6 +13,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/launch"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -21,9 +22,7 @@ func engineNames(h *host.Host, asked []string) ([]string, error) {
 	known := h.EngineNames()
 	names := make([]string, 0, len(asked))
 	for _, name := range asked {
-		if name == "bubblewrap" {
-			name = "bwrap"
-		}
+		name = launch.Name(name)
 		// An engine that is a separate program may be missing; the host then explains more than its
 		// absence.
 		if _, separate := h.SeparateEngines()[name]; !separate && !slices.Contains(known, name) {
@@ -120,24 +119,20 @@ func Probe(ctx context.Context, h Prober, name string) ProbeResult {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	probe, err := h.EngineProbe(ctx, name)
+	e := ProbeResult{Name: name, Probe: probe}
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("its Probe has not returned in %v", probeLimit)
 	}
 	if err != nil {
-		return NoAnswer(name, err)
+		e.Error = err.Error()
 	}
-	if probe.Degraded == nil {
-		probe.Degraded = []string{}
+	if e.Degraded == nil {
+		e.Degraded = []string{}
 	}
-	if probe.Facts == nil {
-		probe.Facts = map[string]string{}
+	if e.Facts == nil {
+		e.Facts = map[string]string{}
 	}
-	return ProbeResult{Name: name, Probe: probe}
-}
-
-// NoAnswer describes an engine that could not be asked.
-func NoAnswer(name string, err error) ProbeResult {
-	return ProbeResult{Name: name, Probe: shared.Probe{Degraded: []string{}, Facts: map[string]string{}}, Error: err.Error()}
+	return e
 }
 
 func (e *ProbeResult) Text(b *strings.Builder) {
