@@ -55,35 +55,38 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 	flags.Register(a, fs)
 	asJSON, all, about := cli.JSONFlag(fs), fs.Bool("v", false, ""), fs.String("path", "", "")
 	return func() error {
+		ctx, args := context.Background(), fs.Args()
+		if len(args) == 0 && !flags.Scripted {
+			args = []string{"true"} // a plan needs a command; this one prints nothing
+		}
+		s, h, cmd, err := setup.Command(ctx, a, flags, args)
+		if err != nil {
+			return setup.WithRemedy(a, s, flags, err)
+		}
+		defer h.Close()
+		e, err := cmd.Explain()
+		if err != nil {
+			return setup.WithRemedy(a, s, flags, err)
+		}
 		if *about != "" {
-			s, out, err := explainedPath(a, flags, *about, fs.Args())
+			out, err := explainedPath(a, flags, s, cmd, e, a.Absolute(*about))
 			if err != nil {
 				return setup.WithRemedy(a, s, flags, err)
 			}
 			return a.Result(*asJSON, out, out.text())
 		}
-		s, out, err := makeReport(a, flags, fs.Args())
+		out, err := makeReport(ctx, a, flags, s, h, e)
 		if err != nil {
 			return setup.WithRemedy(a, s, flags, err)
+		}
+		if fs.NArg() > 0 {
+			out.Command = fs.Args()
 		}
 		return a.Result(*asJSON, out, out.text(*all))
 	}
 }
 
-func makeReport(a *cli.App, flags *setup.Flags, given []string) (*setup.Setup, *Report, error) {
-	ctx, args := context.Background(), given
-	if len(args) == 0 && !flags.Scripted {
-		args = []string{"true"} // a plan needs a command; this one prints nothing
-	}
-	s, h, cmd, err := setup.Command(ctx, a, flags, args)
-	if err != nil {
-		return s, nil, err
-	}
-	defer h.Close()
-	e, err := cmd.Explain()
-	if err != nil {
-		return s, nil, err
-	}
+func makeReport(ctx context.Context, a *cli.App, flags *setup.Flags, s *setup.Setup, h *host.Host, e *host.Explanation) (*Report, error) {
 	out := newReport(e)
 	out.Config, out.Origin = s.File.Path(), s.Origin.String()
 	engine := s.Options.Sandboxes[s.Sandbox].Engine
@@ -96,19 +99,16 @@ func makeReport(a *cli.App, flags *setup.Flags, given []string) (*setup.Setup, *
 	options := s.Options
 	options.Workspace.Root = h.Root()
 	out.Settings = settings(a, s.File, s.Sandbox, options, schema, flags)
-	if len(given) > 0 {
-		out.Command = given
-	}
 	for _, w := range warnings(h, options.Sandboxes[s.Sandbox], &e.Spec) {
 		out.Notes = append(out.Notes, w.Message)
 	}
 	if p := s.File.Path(); s.Origin == config.OriginWorkspace && filepath.Base(p) != config.FileName && exists(filepath.Join(filepath.Dir(p), config.FileName)) {
 		out.Notes = append(out.Notes, config.FileName+" is not used: "+cli.Quote(filepath.Base(p))+" beside it comes first")
 	}
-	_, _, err = config.Find(config.LookupOptions{Explicit: flags.Config, Dir: a.Dir, Getenv: a.Getenv, OnForeignConfig: func(path string) {
+	_, _, err := config.Find(config.LookupOptions{Explicit: flags.Config, Dir: a.Dir, Getenv: a.Getenv, OnForeignConfig: func(path string) {
 		out.Notes = append(out.Notes, cli.Quote(path)+" is another tool's: it has no block or attribute of sbxhost")
 	}})
-	return s, out, err
+	return out, err
 }
 
 func newReport(e *host.Explanation) *Report {

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,26 +35,14 @@ type pathJSON struct {
 }
 
 // explainedPath says of one path what a command finds there, and which attribute changes that.
-func explainedPath(a *cli.App, flags *setup.Flags, about string, args []string) (*setup.Setup, *pathJSON, error) {
-	if len(args) == 0 && !flags.Scripted {
-		args = []string{"true"}
-	}
-	s, h, cmd, err := setup.Command(context.Background(), a, flags, args)
-	if err != nil {
-		return s, nil, err
-	}
-	defer h.Close()
-	e, err := cmd.Explain()
-	if err != nil {
-		return s, nil, err
-	}
-	out := &pathJSON{Version: 1, Sandbox: e.Sandbox, Path: a.Absolute(about), LeadsTo: a.Absolute(about), Denials: []host.Denial{}}
+func explainedPath(a *cli.App, flags *setup.Flags, s *setup.Setup, cmd *host.Cmd, e *host.Explanation, about string) (*pathJSON, error) {
+	out := &pathJSON{Version: 1, Sandbox: e.Sandbox, Path: about, LeadsTo: about, Denials: []host.Denial{}}
 	if e.Spec.Unconfined {
 		out.Host, out.Access, out.Why = out.Path, "unconfined", "the command runs without a sandbox"
-		return s, out, nil
+		return out, nil
 	}
 	if err := out.follow(&e.Spec); err != nil {
-		return s, nil, err
+		return nil, err
 	}
 	for _, call := range []shared.TracedCall{{Wants: "read", Error: "ENOENT"}, {Wants: "write", Error: "EROFS"}} {
 		if slices.ContainsFunc(out.Denials, isRead) {
@@ -64,7 +51,7 @@ func explainedPath(a *cli.App, flags *setup.Flags, about string, args []string) 
 		call.Target = out.LeadsTo
 		denied, err := cmd.Denied(call)
 		if err != nil {
-			return s, nil, err
+			return nil, err
 		}
 		for i := range denied {
 			flags.PlaceDenial(a, s, &denied[i])
@@ -72,7 +59,7 @@ func explainedPath(a *cli.App, flags *setup.Flags, about string, args []string) 
 		}
 	}
 	out.find(&e.Spec)
-	return s, out, nil
+	return out, nil
 }
 
 // follow finds where the path leads inside. Beneath the table, engines make some symlinks themselves.
