@@ -20,9 +20,8 @@ const (
 // capture keeps a bounded part of a command's output, whatever the command writes.
 type capture struct {
 	mu      sync.Mutex
-	head    []byte
-	tail    []byte // what follows the head, or its end
-	total   int64
+	kept    []byte        // the first maxHead bytes and, after a gap, the end
+	gap     int64         // bytes that are not kept any more
 	changed chan struct{} // closed, and made anew, when there is more
 }
 
@@ -31,28 +30,23 @@ func newCapture() *capture { return &capture{changed: make(chan struct{})} }
 func (c *capture) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := len(p)
-	c.total += int64(n)
-	if left := maxHead - len(c.head); left > 0 {
-		first := min(left, n)
-		c.head, p = append(c.head, p[:first]...), p[first:]
-	}
-	if len(p) > maxTail {
-		p = p[len(p)-maxTail:]
-	}
-	if c.tail = append(c.tail, p...); len(c.tail) > 2*maxTail {
-		c.tail = append(c.tail[:0], c.tail[len(c.tail)-maxTail:]...)
+	c.kept = append(c.kept, p...)
+	if lost := len(c.kept) - maxHead - maxTail; lost > maxTail {
+		c.kept = slices.Delete(c.kept, maxHead, maxHead+lost)
+		c.gap += int64(lost)
 	}
 	close(c.changed)
 	c.changed = make(chan struct{})
-	return n, nil
+	return len(p), nil
 }
+
+func (c *capture) total() int64 { return int64(len(c.kept)) + c.gap }
 
 // written returns how many bytes were written, and a channel that is closed when there are more.
 func (c *capture) written() (total int64, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.total, c.changed
+	return c.total(), c.changed
 }
 
 // excerpt is a part of an output.
@@ -69,28 +63,28 @@ type excerpt struct {
 func (c *capture) from(offset int64, ended bool, most int) excerpt {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	begin := c.total - int64(len(c.tail)) // of the tail
-	e := excerpt{From: min(offset, c.total), Total: c.total}
-	var text []byte
-	switch head := int64(len(c.head)); {
-	case e.From < head:
-		if text = c.head[e.From:]; begin == head {
-			text = append(text[:len(text):len(text)], c.tail[:min(len(c.tail), most)]...)
-		}
-	case e.From < begin:
-		e.Cut = fmt.Sprintf("%d bytes before these are not kept any more", begin-e.From)
-		e.From, text = begin, c.tail
+	e := excerpt{From: min(offset, c.total()), Total: c.total()}
+	at, end := e.From, len(c.kept)
+	switch {
+	case c.gap == 0:
+	case at < maxHead:
+		end = maxHead
 	default:
-		text = c.tail[e.From-begin:]
+		if left := maxHead + c.gap - at; left > 0 {
+			e.Cut = fmt.Sprintf("%d bytes before these are not kept any more", left)
+			e.From += left
+		}
+		at = e.From - c.gap
 	}
+	text := c.kept[at:end]
 	more := len(text) > most
 	text = text[:min(len(text), most)]
 	whole := trimPartialRune(text)
-	if more && len(whole) > 0 || !ended && e.From+int64(len(text)) == c.total { // the rest can still come
+	if more && len(whole) > 0 || !ended && e.From+int64(len(text)) == e.Total { // the rest can still come
 		text = whole
 	}
 	e.Text, e.Next = valid(text), e.From+int64(len(text))
-	if left := c.total - e.Next; left >= utf8.UTFMax && e.Cut == "" {
+	if left := e.Total - e.Next; left >= utf8.UTFMax && e.Cut == "" {
 		e.Cut = fmt.Sprintf("%d bytes follow: ask for the output from offset %d", left, e.Next)
 	}
 	return e
@@ -100,12 +94,12 @@ func (c *capture) from(offset int64, ended bool, most int) excerpt {
 // still write.
 func (c *capture) ends(most int) excerpt {
 	c.mu.Lock()
-	total, head, last := c.total, c.head, slices.Clone(c.tail[max(0, len(c.tail)-most/2):])
+	total, first, last := c.total(), slices.Clone(c.kept[:min(len(c.kept), most/2)]), slices.Clone(c.kept[max(0, len(c.kept)-most/2):])
 	c.mu.Unlock()
 	if total <= int64(most) {
 		return c.from(0, true, most)
 	}
-	first := trimPartialRune(head[:min(len(head), most/2)])
+	first = trimPartialRune(first)
 	for len(last) > 0 && !utf8.RuneStart(last[0]) && len(last) > most/2-utf8.UTFMax {
 		last = last[1:]
 	}

@@ -200,11 +200,11 @@ func TestOutputGoesOn(t *testing.T) {
 			offset = e.Next
 		}
 	}
-	if e := c.from(c.total-1, false, maxReply); e.Next != e.Total { // of the last character, nothing is missing
+	if e := c.from(c.total()-1, false, maxReply); e.Next != e.Total { // of the last character, nothing is missing
 		t.Errorf("%+v", e)
 	}
 	c.Write([]byte("é")[:1])
-	if e := c.from(c.total-1, false, maxReply); e.Next != e.Total-1 || e.Text != "" {
+	if e := c.from(c.total()-1, false, maxReply); e.Next != e.Total-1 || e.Text != "" {
 		t.Errorf("the rest can still come: %+v", e)
 	}
 }
