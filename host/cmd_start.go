@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -68,40 +69,42 @@ func (c *Cmd) beginInTime() error {
 	}
 	ctx = sandbox.WithStage(ctx, &c.stage)
 	closePipes := c.files.Closer()
-	begun := make(chan beginning, 1)
-	go func() {
-		b := beginning{exited: true}
+	begin := sync.OnceValue(func() error {
+		failed := true // also by a panic of one of the caller's functions, such as Approver
 		defer func() {
-			if b.exited {
-				b.panicked = recover()
-				b.exited = b.panicked == nil
-			}
-			if b.failed() {
+			if failed {
 				c.files.Close()
 			}
 			c.files.CloseChild()
-			begun <- b
 		}()
-		if b.err = ctx.Err(); b.err == nil {
-			if b.err = c.begin(ctx); b.err != nil {
-				b.err = cmp.Or(c.checkCaller(), b.err) // a variable may be the cause of the first error
+		err := ctx.Err()
+		if err == nil {
+			if err = c.begin(ctx); err != nil {
+				err = cmp.Or(c.checkCaller(), err) // a variable may be the cause of the first error
 			}
 		}
-		elsewhere := c.Caller != nil && (errors.Is(b.err, facts.ErrOtherCaller) || errors.Is(b.err, policy.ErrAsks) || errors.Is(b.err, session.ErrNoSession))
-		if b.err != nil && !elsewhere {
-			b.err = c.unstarted(ctx, b.err)
-			c.logRefusal(b.err)
+		elsewhere := c.Caller != nil && (errors.Is(err, facts.ErrOtherCaller) || errors.Is(err, policy.ErrAsks) || errors.Is(err, session.ErrNoSession))
+		if err != nil && !elsewhere {
+			err = c.unstarted(ctx, err)
+			c.logRefusal(err)
 		}
-		b.exited = false
+		failed = err != nil
+		return err
+	})
+	begun := make(chan struct{})
+	go func() {
+		defer close(begun)
+		defer func() { recover() }() // the next call of begin panics again
+		begin()
 	}()
 	select {
-	case b := <-begun:
-		return b.end()
+	case <-begun:
+		return begin()
 	case <-ctx.Done():
 	}
 	select {
-	case b := <-begun:
-		return b.end() // without an error, supervise watches the process
+	case <-begun:
+		return begin() // without an error, supervise watches the process
 	case <-time.After(unwindTime):
 	}
 	c.mu.Lock() // for announce and change
@@ -110,33 +113,11 @@ func (c *Cmd) beginInTime() error {
 	closePipes() // so that readers and writers of the other ends do not wait
 	err := c.unstarted(ctx, ctx.Err())
 	go func() {
-		if b := <-begun; !b.failed() {
+		if begin() == nil {
 			c.undo(err)
-		} else if b.panicked != nil {
-			panic(b.panicked)
 		}
 	}()
 	return err
-}
-
-// beginning is the end of begin. A panic or Goexit of the caller's functions, such as Approver, is
-// passed on to the caller of Start.
-type beginning struct {
-	err      error
-	panicked any
-	exited   bool // by runtime.Goexit
-}
-
-func (b beginning) failed() bool { return b.err != nil || b.panicked != nil || b.exited }
-
-func (b beginning) end() error {
-	if b.panicked != nil {
-		panic(b.panicked)
-	}
-	if b.exited {
-		runtime.Goexit()
-	}
-	return b.err
 }
 
 // unstarted returns err, or the reason why the command is no longer wanted, if that caused err.
