@@ -107,7 +107,7 @@ func New(o Options, f Purpose) (*Session, error) {
 		return s, nil
 	}
 	var err error
-	if s.dir, err = sessiondir.New(sessiondir.Options{Base: s.base, Name: o.Name, Owner: f.Owner}); err != nil {
+	if s.dir, err = sessiondir.New(s.base, o.Name, f.Owner); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -204,7 +204,7 @@ func (s *Session) Plan(key string, held *InUseError) (state State, err error) {
 		return original, err
 	}
 	if s.planned == nil {
-		if s.planned, err = sessiondir.New(sessiondir.Options{Base: s.base, Owner: s.owner}); err != nil {
+		if s.planned, err = sessiondir.New(s.base, "", s.owner); err != nil {
 			return state, err
 		}
 	}

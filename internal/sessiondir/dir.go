@@ -57,33 +57,28 @@ type Dir struct {
 	lock   *os.File
 }
 
-// Options say where a session directory is and whether it has a name.
-type Options struct {
-	// Base is the absolute directory of session directories; see UserBase.
-	Base string
-	// Name makes it one that the next process finds again. Letters, digits, ".", "_" and "-", at
-	// most 64, the first a letter or digit. Empty: private to this Dir.
-	Name string
-	// Owner is the user for whom Path and Sub make directories, if that is not the process's own:
-	// only root can do so, see SystemBase. That user cannot reach the lock, nor the names that root
-	// renames and removes: a link of the user's would lead root astray.
-	Owner *User
-}
-
 type User struct{ UID, GID uint32 }
 
-// New returns a Dir. It checks the options and touches no file.
-func New(o Options) (*Dir, error) {
-	if o.Name != "" {
-		if err := CheckName(o.Name); err != nil {
+// New returns a Dir, and touches no file. base is the absolute directory of session directories; see
+// UserBase.
+//
+// A name makes it one that the next process finds again: letters, digits, ".", "_" and "-", at most
+// 64, the first a letter or digit. Without a name it is private to this Dir.
+//
+// owner is the user for whom Path and Sub make directories, if that is not the process's own: only
+// root can do so, see SystemBase. That user cannot reach the lock, nor the names that root renames
+// and removes: a link of the user's would lead root astray.
+func New(base, name string, owner *User) (*Dir, error) {
+	if name != "" {
+		if err := CheckName(name); err != nil {
 			return nil, err
 		}
 	}
-	base, err := resolveBase(o.Base)
+	base, err := resolveBase(base)
 	if err != nil {
 		return nil, err
 	}
-	return &Dir{base: base, name: o.Name, owner: o.Owner}, nil
+	return &Dir{base: base, name: name, owner: owner}, nil
 }
 
 // CheckName refuses, with ErrName, an invalid name of a session.

@@ -25,7 +25,7 @@ import (
 
 func mustDir(t *testing.T, base, name string) *Dir {
 	t.Helper()
-	u, err := New(Options{Base: base, Name: name})
+	u, err := New(base, name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func TestUnsafeBase(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"relative", "/a\x00b"} {
-		if _, err := New(Options{Base: bad}); !errors.Is(err, errBase) {
+		if _, err := New(bad, "", nil); !errors.Is(err, errBase) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
@@ -319,7 +319,7 @@ func runJob(job string) int {
 	switch what {
 	case "hold": // own a session directory until stdin ends
 		var u *Dir
-		if u, err = New(Options{Base: base, Name: arg}); err == nil {
+		if u, err = New(base, arg, nil); err == nil {
 			var dir string
 			if dir, err = u.Path(); err == nil {
 				fmt.Println(dir)
@@ -331,7 +331,7 @@ func runJob(job string) int {
 		signal.Ignore(syscall.SIGXFSZ)
 		var u *Dir
 		if err = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{}); err == nil {
-			u, err = New(Options{Base: base, Name: arg})
+			u, err = New(base, arg, nil)
 		}
 		if err == nil {
 			err = errors.Join(u.Claim("/p/a"), u.Close())
@@ -353,11 +353,11 @@ func churn(base string, rounds int) error {
 		if i%3 == 0 {
 			name = "shared"
 		}
-		o := Options{Base: base, Name: name}
+		var owner *User
 		if os.Getuid() == 0 && i%2 == 0 {
-			o.Owner = &User{UID: 54321, GID: 54321}
+			owner = &User{UID: 54321, GID: 54321}
 		}
-		u, err := New(o)
+		u, err := New(base, name, owner)
 		if err != nil {
 			return err
 		}

@@ -125,7 +125,7 @@ func TestSessionUsersAndSize(t *testing.T) {
 func TestDirOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		u, err := New(Options{Base: tempDir(t) + "/s", Owner: &User{UID: 4242, GID: 4242}})
+		u, err := New(tempDir(t)+"/s", "", &User{UID: 4242, GID: 4242})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestDirOfAnotherUser(t *testing.T) {
 		return
 	}
 	base := tempDir(t) + "/sessions"
-	u, err := New(Options{Base: base, Name: "x", Owner: &User{UID: 4242, GID: 4343}})
+	u, err := New(base, "x", &User{UID: 4242, GID: 4343})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestSweepOfNothing(t *testing.T) {
 func TestEmptyRecord(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t) + "/sessions"
-	d, err := New(Options{Base: base, Name: "x"})
+	d, err := New(base, "x", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
