@@ -222,7 +222,7 @@ func unknownRoot(traversal hcl.Traversal) *hcl.Diagnostic {
 	case len(traversal) == 1:
 		detail += fmt.Sprintf(" If you mean text, put it in quotes: %q.", name)
 	default:
-		detail += " There are " + list(roots(), "and") + "."
+		detail += " There are " + list(roots()) + "."
 	}
 	return refError(traversal, "Unknown name", detail)
 }

@@ -136,7 +136,7 @@ func (f *File) Choose(name string) (string, error) {
 		return "", fmt.Errorf(`%s defines no sandbox: add a block such as sandbox "fast" { engine = "auto" }`, f.source.Name)
 	}
 	return "", fmt.Errorf("no default_sandbox in %s, and several to choose from: name one of %s",
-		f.source.Name, list(quoted(f.names), "and"))
+		f.source.Name, list(quoted(f.names)))
 }
 
 func (f *File) noSuchSandbox(name string) string {
@@ -148,5 +148,5 @@ func (f *File) noSuchSandbox(name string) string {
 	if f.source.Name == BuiltinName {
 		where = "The built-in configuration"
 	}
-	return detail + fmt.Sprintf(" %s defines %s.", where, list(quoted(f.names), "and"))
+	return detail + fmt.Sprintf(" %s defines %s.", where, list(quoted(f.names)))
 }

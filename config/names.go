@@ -25,14 +25,14 @@ func Nearest(name string, candidates []string) string {
 }
 
 // list joins names as prose: "a, b and c".
-func list(names []string, conjunction string) string {
+func list(names []string) string {
 	switch len(names) {
 	case 0:
 		return "none"
 	case 1:
 		return names[0]
 	}
-	return strings.Join(names[:len(names)-1], ", ") + " " + conjunction + " " + names[len(names)-1]
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
 func quoted(names []string) []string {

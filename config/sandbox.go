@@ -67,7 +67,7 @@ func (d *decoder) engine(it item) string {
 	if near := Nearest(s, append(known, "bubblewrap")); near != "" && !it.hidden {
 		detail += fmt.Sprintf(" Did you mean %q?", near)
 	} else {
-		detail += fmt.Sprintf(" There are %s.", list(quoted(known), "and"))
+		detail += fmt.Sprintf(" There are %s.", list(quoted(known)))
 		if !d.embedded {
 			detail += " An engine block declares others."
 		}
@@ -129,7 +129,7 @@ func (d *decoder) bind(it item) (host.Bind, bool) {
 			continue
 		}
 		names := namesOf(&bindSchema.schema)
-		detail := " It takes " + list(names, "and") + "."
+		detail := " It takes " + list(names) + "."
 		if near := Nearest(f.key, names); near != "" && !f.hiddenKey {
 			detail = fmt.Sprintf(" Did you mean %q?", near)
 		}

@@ -29,7 +29,7 @@ func (d *decoder) content(body hcl.Body, s *hcl.BodySchema) *hcl.BodyContent {
 	content, diags := body.Content(s)
 	for _, diag := range diags {
 		if strings.HasPrefix(diag.Summary, "Unsupported ") && !strings.Contains(diag.Detail, "Did you mean") {
-			diag.Detail += " Expected: " + list(namesOf(s), "and") + "."
+			diag.Detail += " Expected: " + list(namesOf(s)) + "."
 		}
 	}
 	d.add(diags)

@@ -173,7 +173,7 @@ func (d *decoder) oneOf(it item, allowed ...string) (string, bool) {
 	if slices.Contains(allowed, s) {
 		return s, true
 	}
-	d.invalid(it, "%s is not one of %s%s", it.show(s), list(quoted(allowed), "and"), didYouMean(it, s, allowed))
+	d.invalid(it, "%s is not one of %s%s", it.show(s), list(quoted(allowed)), didYouMean(it, s, allowed))
 	return "", false
 }
 
