@@ -24,7 +24,7 @@ func notes(p *plan.Planner) []shared.Event {
 	if p.Daemon.Rootless {
 		degraded("engine", "the daemon is rootless: the caller is root inside, without its privileges, and nobody else on the host")
 	}
-	if !p.Daemon.LimitsPIDs {
+	if !p.Daemon.Limits["pids"] {
 		degraded("limits.pids", "nothing bounds how many processes commands start, since the daemon cannot: %s", p.Daemon.Lacks())
 	}
 	cgroup := "cgroup"

@@ -29,12 +29,9 @@ func (e *engine) Probe(ctx context.Context) (shared.Probe, error) {
 	if d.Facts.Rootless {
 		p.Facts["rootless"] = "yes"
 	}
-	for _, limit := range []struct {
-		name string
-		held bool
-	}{{"memory", d.Facts.LimitsMemory}, {"cpus", d.Facts.LimitsCPUs}, {"pids", d.Facts.LimitsPIDs}} {
-		if !limit.held {
-			p.Degraded = append(p.Degraded, "limits."+limit.name+" cannot be enforced by the daemon: "+d.Facts.Lacks())
+	for _, limit := range []string{"memory", "cpus", "pids"} {
+		if !d.Facts.Limits[limit] {
+			p.Degraded = append(p.Degraded, "limits."+limit+" cannot be enforced by the daemon: "+d.Facts.Lacks())
 		}
 	}
 	return p, nil

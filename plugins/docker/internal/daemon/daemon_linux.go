@@ -70,9 +70,9 @@ func askDaemon(ctx context.Context, c *client.Client) (facts Facts, err error) {
 	}
 	facts = Facts{
 		Version: i.ServerVersion, Rootless: has("rootless"), Remapped: has("userns"),
-		RecursiveRO:  !versions.LessThan(c.ClientVersion(), "1.44") && recursiveReadOnly(i.KernelVersion),
-		LimitsMemory: i.MemoryLimit, LimitsCPUs: i.CPUCfsQuota, LimitsPIDs: i.PidsLimit,
-		Cgroup: i.CgroupVersion, CPUs: i.NCPU,
+		RecursiveRO: !versions.LessThan(c.ClientVersion(), "1.44") && recursiveReadOnly(i.KernelVersion),
+		Limits:      map[string]bool{"memory": i.MemoryLimit, "cpus": i.CPUCfsQuota, "pids": i.PidsLimit},
+		Cgroup:      i.CgroupVersion, CPUs: i.NCPU,
 	}
 	v, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {

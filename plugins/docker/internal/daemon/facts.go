@@ -13,12 +13,10 @@ type Facts struct {
 	owner    *uint32 // of a rootless one; nil means unknown
 	Remapped bool    // uids inside differ from the host's, unless asked otherwise
 	// RecursiveRO says that mounts below a read-only bind can be read-only too.
-	RecursiveRO  bool
-	LimitsMemory bool
-	LimitsCPUs   bool
-	LimitsPIDs   bool
-	Cgroup       string // "1" or "2"
-	CPUs         int    // of its machine; 0 means unknown
+	RecursiveRO bool
+	Limits      map[string]bool // which it can enforce of "memory", "cpus" and "pids"
+	Cgroup      string          // "1" or "2"
+	CPUs        int             // of its machine; 0 means unknown
 }
 
 // Holdable refuses limits that the daemon's machine cannot enforce, or with best effort removes and
@@ -28,15 +26,14 @@ func Holdable(d Facts, l *shared.Limits) ([]shared.Event, error) {
 	for _, limit := range []struct {
 		name string
 		set  bool
-		can  bool
 		drop func()
 	}{
-		{"memory", l.Memory > 0, d.LimitsMemory, func() { l.Memory = 0 }},
-		{"cpus", l.CPUs > 0, d.LimitsCPUs, func() { l.CPUs = 0 }},
-		{"pids", l.PIDs > 0, d.LimitsPIDs, func() { l.PIDs = 0 }},
+		{"memory", l.Memory > 0, func() { l.Memory = 0 }},
+		{"cpus", l.CPUs > 0, func() { l.CPUs = 0 }},
+		{"pids", l.PIDs > 0, func() { l.PIDs = 0 }},
 	} {
 		switch {
-		case !limit.set || limit.can:
+		case !limit.set || d.Limits[limit.name]:
 		case !l.BestEffort:
 			return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "limits." + limit.name,
 				Message: "the Docker daemon cannot hold it: " + d.Lacks(),

@@ -31,11 +31,11 @@ func TestOwnedBy(t *testing.T) {
 func TestKeepable(t *testing.T) {
 	t.Parallel()
 	l := shared.Limits{Memory: 1, PIDs: 1}
-	if _, err := Holdable(Facts{LimitsPIDs: true}, &l); err == nil || !strings.HasPrefix(err.Error(), "limits.memory: ") {
+	if _, err := Holdable(Facts{Limits: map[string]bool{"pids": true}}, &l); err == nil || !strings.HasPrefix(err.Error(), "limits.memory: ") {
 		t.Errorf("got %v", err)
 	}
 	l.BestEffort = true
-	out, err := Holdable(Facts{LimitsPIDs: true}, &l)
+	out, err := Holdable(Facts{Limits: map[string]bool{"pids": true}}, &l)
 	if err != nil || l.Memory != 0 || l.PIDs != 1 || len(out) != 1 || out[0].Details["hold"] != "not enforced" {
 		t.Errorf("got %v, %v, %v", out, l, err)
 	}

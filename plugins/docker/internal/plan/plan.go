@@ -150,7 +150,7 @@ func (p *Planner) networkMode() container.NetworkMode {
 
 func resources(l shared.Limits, d *daemon.Facts) container.Resources {
 	var r container.Resources
-	if d.LimitsPIDs {
+	if d.Limits["pids"] {
 		pids := int64(defaultPIDs)
 		if l.PIDs > 0 {
 			pids = int64(min(l.PIDs, math.MaxInt32)) + InitThreads

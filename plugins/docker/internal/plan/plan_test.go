@@ -32,7 +32,7 @@ func basePlanner() Planner {
 		Self:    shared.User{UID: 1000, GID: 1001},
 		Memory:  1 << 30, InitFile: "/lib/sbxhost-init", LineDir: "/run/sbxhost-1/line",
 		Labels: map[string]string{"l": "v"},
-		Daemon: daemon.Facts{LimitsMemory: true, LimitsCPUs: true, LimitsPIDs: true},
+		Daemon: daemon.Facts{Limits: map[string]bool{"memory": true, "cpus": true, "pids": true}},
 	}
 }
 
