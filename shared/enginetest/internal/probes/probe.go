@@ -78,8 +78,9 @@ type Probe struct {
 	// Refusal says that the engine may refuse the Spec or the Command instead.
 	Refusal bool
 
-	// grant changes the trial so that the action succeeds in the engine. Without it, or
-	// with a control that says so, it succeeds without a sandbox.
+	// grant changes the trial so that the action succeeds in the engine; of what is hidden
+	// that is to show it. Without it, or with a control that says so, it succeeds without a
+	// sandbox.
 	grant   change
 	control control
 	// ownNetwork says that the probe is about the host's own network, to which
@@ -179,6 +180,9 @@ func All() (list []*Probe) {
 	} {
 		for _, p := range part.probes {
 			p.Group = part.group
+			if p.hide != "" && !p.Works && !p.Maybe {
+				p.grant = unhidden
+			}
 			list = append(list, &p)
 			if id := fromSecond[p.ID]; id != "" {
 				list = append(list, p.again(id))

@@ -134,11 +134,11 @@ func readProbes() []Probe {
 		{ID: "read.04", Title: "the neighbours of the workspace", act: "list {dir} {ws} {kit}", grant: showing("{dir}", shared.ReadOnly)},
 		{ID: "read.05", Title: "a directory whose name begins with the workspace's", prepare: planting("ws-evil/secret"),
 			act: "read-canary {canary} {ws}-evil/secret", grant: showing("{ws}-evil", shared.ReadOnly)},
-		{ID: "read.06", Title: "password hashes", Only: OnlyLinux, act: "read /etc/shadow /etc/gshadow", Maybe: true},
+		linux("read.06", "password hashes", "read /etc/shadow /etc/gshadow"),
 		{ID: "read.07", Title: "the homes of the host", act: "list /home {dir} {kit}", Maybe: true},
-		{ID: "read.08", Title: "root's home", Only: OnlyLinux, act: "list /root {dir} {kit}", Maybe: true},
+		linux("read.08", "root's home", "list /root {dir} {kit}"),
 		{ID: "read.09", Title: "the caller's own home", act: "list {home} {dir} {kit}", Maybe: true},
-		{ID: "read.10", Title: "/run", Only: OnlyLinux, act: ofRun, Maybe: true},
+		linux("read.10", "/run", ofRun),
 		{ID: "read.11", Title: "/run of the host's view", Only: OnlyLinux, prepare: plantIn("/run"), trial: inHostView, act: readPlanted},
 		{ID: "read.83", Title: "what services have in /run of the host's view", Only: OnlyLinux, trial: inHostView, act: ofRun, Maybe: true},
 		{ID: "read.12", Title: "logs and data of services", act: "read /var/log /var/lib/systemd /var/lib/dbus /var/lib/private /var/lib/postgresql /var/lib/docker", Maybe: true},
@@ -148,12 +148,11 @@ func readProbes() []Probe {
 		{ID: "read.39", Title: "the host's /dev/shm", Only: OnlyLinux, prepare: plantIn("/dev/shm"), act: readPlanted},
 		{ID: "read.15", Title: "the host's /var/tmp in the host's view", prepare: plantIn("/var/tmp"), trial: inHostView, act: readPlanted},
 		{ID: "read.16", Title: "the host's /dev/shm in the host's view", Only: OnlyLinux, prepare: plantIn("/dev/shm"), trial: inHostView, act: readPlanted},
-		{ID: "read.17", Title: "block devices", Only: OnlyLinux, act: "block-devices", Maybe: true},
-		{ID: "read.18", Title: "memory and port devices", Only: OnlyLinux, Maybe: true,
-			act: "open /dev/mem /dev/kmem /dev/port /dev/kmsg /dev/nvram /dev/fuse /dev/kvm /dev/net/tun"},
-		{ID: "read.19", Title: "devices, modules and control groups in /sys", Only: OnlyLinux, act: "read /sys/class /sys/bus /sys/block /sys/module /sys/firmware /sys/fs/ext4 /sys/fs/cgroup /sys/devices/virtual", Maybe: true},
-		{ID: "read.20", Title: "the kernel's log by system call", Only: OnlyLinux, act: "do syslog 3 x 200", Maybe: true},
-		{ID: "read.21", Title: "the kernel's log and memory by file", Only: OnlyLinux, act: "read /proc/kmsg /dev/kmsg /proc/kcore", Maybe: true},
+		linux("read.17", "block devices", "block-devices"),
+		linux("read.18", "memory and port devices", "open /dev/mem /dev/kmem /dev/port /dev/kmsg /dev/nvram /dev/fuse /dev/kvm /dev/net/tun"),
+		linux("read.19", "devices, modules and control groups in /sys", "read /sys/class /sys/bus /sys/block /sys/module /sys/firmware /sys/fs/ext4 /sys/fs/cgroup /sys/devices/virtual"),
+		linux("read.20", "the kernel's log by system call", "do syslog 3 x 200"),
+		linux("read.21", "the kernel's log and memory by file", "read /proc/kmsg /dev/kmsg /proc/kcore"),
 		search("read.22", "command lines of the host's processes", "cmdline"),
 		search("read.23", "environments of the host's processes", "environ"),
 		search("read.24", "the host's tree by /proc/PID/root", "root{victim-dir}/{victim}"),
@@ -162,8 +161,7 @@ func readProbes() []Probe {
 		{ID: "read.27", Title: "files that are open in the engine's process", Only: OnlyLinux, prepare: inheritDirectory, act: byDescriptors},
 		{ID: "read.29", Title: "files by their handle", Only: OnlyLinux, prepare: takeHandle, Maybe: true,
 			act: "do openat -100 {ws} 0 then do open_by_handle_at $result {handle} 0 then read-canary {canary} /proc/self/fd/$result"},
-		{ID: "read.30", Title: "the host's identity files", Only: OnlyLinux,
-			act: "read /etc/machine-id /etc/sudoers /etc/ssh/sshd_config /etc/ssl/private /etc/fstab", Maybe: true},
+		linux("read.30", "the host's identity files", "read /etc/machine-id /etc/sudoers /etc/ssh/sshd_config /etc/ssl/private /etc/fstab"),
 		{ID: "read.31", Title: "other trees of the host", act: "read /boot /mnt /media /srv /var/spool /var/cache", Maybe: true},
 		{ID: "read.32", Title: "what an earlier command left in /tmp, /var/tmp and /dev/shm", act: "read " + temporary,
 			trial: first("create " + temporary), grant: does("create /tmp/mine-{unique} then read /tmp/mine-{unique}"), after: notOnHost(temporary)},
@@ -261,7 +259,7 @@ func first(act string) change {
 func hiddenProbes() []Probe {
 	// hidden is a probe of a hidden path, which can be read if it is not hidden.
 	hidden := func(id, title, hide, read string, trial change) Probe {
-		return Probe{ID: id, Title: title, hide: hide, act: "read-canary {canary} " + read, trial: trial, grant: unhidden}
+		return Probe{ID: id, Title: title, hide: hide, act: "read-canary {canary} " + read, trial: trial}
 	}
 	const env, keys, deep = "{ws}/.env", "{ws}/keys", "{ws}/dir/sub/secret"
 	// dir is hidden, and dir/sub shown in it.
@@ -270,37 +268,37 @@ func hiddenProbes() []Probe {
 	return []Probe{
 		hidden("read.40", "a hidden file", env, env, nil),
 		hidden("read.41", "a file in a hidden directory", keys, "{ws}/keys/key", nil),
-		{ID: "read.42", Title: "the names in a hidden directory", hide: keys, act: "list {ws}/keys", grant: unhidden},
-		{ID: "read.43", Title: "a hidden file through a symlink", prepare: linkTo(".env", "ws/alias"), hide: env, act: "read-canary {canary} {ws}/alias", grant: unhidden},
-		{ID: "read.44", Title: "what a hidden symlink leads to", prepare: linkTo("keys/key", "ws/alias"), hide: "{ws}/alias", act: "read-canary {canary} {ws}/keys/key", grant: unhidden},
+		{ID: "read.42", Title: "the names in a hidden directory", hide: keys, act: "list {ws}/keys"},
+		{ID: "read.43", Title: "a hidden file through a symlink", prepare: linkTo(".env", "ws/alias"), hide: env, act: "read-canary {canary} {ws}/alias"},
+		{ID: "read.44", Title: "what a hidden symlink leads to", prepare: linkTo("keys/key", "ws/alias"), hide: "{ws}/alias", act: "read-canary {canary} {ws}/keys/key"},
 		hidden("read.45", "a hidden file through ..", env, "{ws}/sub/../.env {ws}/./sub/deep/../../.env", nil),
 		{ID: "read.46", Title: "a hidden file through /proc/self", Only: OnlyLinux, hide: env,
-			act: "read-canary {canary} /proc/self/root{ws}/.env /proc/self/cwd/.env /proc/thread-self/cwd/.env", grant: unhidden},
-		{ID: "read.47", Title: "a hidden file by another name, renamed", hide: env, act: "rename {ws}/.env {ws}/moved then read {ws}/moved", grant: unhidden},
-		{ID: "read.48", Title: "a hidden file by another name, linked", hide: env, act: "link {ws}/.env {ws}/linked then read {ws}/linked", grant: unhidden},
+			act: "read-canary {canary} /proc/self/root{ws}/.env /proc/self/cwd/.env /proc/thread-self/cwd/.env"},
+		{ID: "read.47", Title: "a hidden file by another name, renamed", hide: env, act: "rename {ws}/.env {ws}/moved then read {ws}/moved"},
+		{ID: "read.48", Title: "a hidden file by another name, linked", hide: env, act: "link {ws}/.env {ws}/linked then read {ws}/linked"},
 		{ID: "read.49", Title: "a hidden file after its directory was renamed", hide: deep,
-			act: "rename {ws}/dir/sub {ws}/dir/other then read {ws}/dir/other/secret", grant: unhidden},
+			act: "rename {ws}/dir/sub {ws}/dir/other then read {ws}/dir/other/secret"},
 		hidden("read.50", "the same from the next command", deep, "{ws}/dir/other/secret", first("rename {ws}/dir/sub {ws}/dir/other")),
 		hidden("read.51", "the same after an ancestor was renamed", deep, "{ws}/away/sub/secret", first("rename {ws}/dir {ws}/away")),
 		{ID: "read.52", Title: "an ancestor of what is hidden renamed and put back otherwise", hide: deep,
-			act: "rename {ws}/dir {ws}/away then mkdir {ws}/dir then mkdir {ws}/dir/sub then create {ws}/dir/sub/secret", grant: unhidden},
+			act: "rename {ws}/dir {ws}/away then mkdir {ws}/dir then mkdir {ws}/dir/sub then create {ws}/dir/sub/secret"},
 		{ID: "read.53", Title: "a hidden file after what hides it was unmounted", Only: OnlyLinux, hide: env,
-			act: "-do umount2 {ws}/.env 2 then read-canary {canary} {ws}/.env", grant: unhidden},
+			act: "-do umount2 {ws}/.env 2 then read-canary {canary} {ws}/.env"},
 		{ID: "read.54", Title: "the same in a nested user namespace", Only: OnlyLinux, hide: env,
 			act: "nested -do umount2 {ws}/.env 2 then read-canary {canary} {ws}/.env", Maybe: true},
 		{ID: "read.55", Title: "beneath what is hidden by a bind that is not recursive", Only: OnlyLinux, hide: env,
 			act: "nested do mount {ws} {ws}/sub 0 0x1000 0 then read-canary {canary} {ws}/sub/.env", Maybe: true},
-		{ID: "read.56", Title: "a hidden directory whose mode is changed", hide: keys, act: "-chmod {ws}/keys 0777 then read {ws}/keys/key", grant: unhidden},
+		{ID: "read.56", Title: "a hidden directory whose mode is changed", hide: keys, act: "-chmod {ws}/keys 0777 then read {ws}/keys/key"},
 		{ID: "read.57", Title: "a hidden file in a read-only mount", prepare: planting("shown/.env"), show: "{shown}", hide: "{shown}/.env",
-			act: "read-canary {canary} {shown}/.env", grant: unhidden},
+			act: "read-canary {canary} {shown}/.env"},
 		{ID: "read.58", Title: "a file beside what is shown in a hidden directory", prepare: planting("ws/dir/beside"), show: sub, hide: dir,
-			act: "read-canary {canary} {ws}/dir/beside", grant: unhidden},
+			act: "read-canary {canary} {ws}/dir/beside"},
 		{ID: "read.59", Title: "hidden paths with odd names", prepare: func(s *scene.Scene) error {
 			s.Values["odd"] = s.Path("ws/-a\n\"b'\\ \xff")
 			return s.Write("ws/-a\n\"b'\\ \xff/x", s.Canary)
-		}, hide: "{odd}", act: "read-canary {canary} {odd}/x", Refusal: true, grant: unhidden},
+		}, hide: "{odd}", act: "read-canary {canary} {odd}/x", Refusal: true},
 		{ID: "read.60", Title: "a hidden fifo", prepare: func(s *scene.Scene) error { return syscall.Mkfifo(s.Path("ws/fifo"), 0o600) },
-			hide: "{ws}/fifo", act: "is-fifo {ws}/fifo", grant: unhidden},
+			hide: "{ws}/fifo", act: "is-fifo {ws}/fifo"},
 		{ID: "read.61", Title: "three hundred hidden files, one among them", prepare: func(s *scene.Scene) (err error) {
 			for i := range 300 {
 				err = cmp.Or(err, s.Write(fmt.Sprintf("ws/many/%04d", i), s.Canary))
@@ -310,16 +308,16 @@ func hiddenProbes() []Probe {
 			for i := range 300 {
 				t.Hide(s.Path(fmt.Sprintf("ws/many/%04d", i)))
 			}
-		}, act: "read-canary {canary} {ws}/many/0150", grant: unhidden},
+		}, act: "read-canary {canary} {ws}/many/0150"},
 		{ID: "read.62", Title: "beside what is hidden everything can be read", Works: true, hide: env, act: "read {ws}/file"},
 		{ID: "read.63", Title: "what is shown in a hidden directory can be read", Works: true, show: sub, hide: dir, act: "read {ws}/dir/sub/secret"},
 		{ID: "read.64", Title: "what is hidden in what is shown in a hidden directory", show: sub, hide: dir + " " + deep,
-			act: "read-canary {canary} {ws}/dir/sub/secret", grant: unhidden},
+			act: "read-canary {canary} {ws}/dir/sub/secret"},
 		hidden("read.67", "a hidden file, from a terminal", env, env, onTerminal),
 		hidden("read.68", "a hidden file, from a script", env, env, func(_ *scene.Scene, t *scene.Trial) { t.Script = true }),
 		hidden("read.69", "a hidden file, with the host's network", env, env, onHostNetwork),
 		hidden("read.70", "a hidden file, in the host's view", env, env, inHostView),
-		{ID: "read.71", Title: "a hidden file, in a session", prepare: makeDir("session"), hide: env, act: "read-canary {canary} {ws}/.env", trial: inSession, grant: unhidden},
+		{ID: "read.71", Title: "a hidden file, in a session", prepare: makeDir("session"), hide: env, act: "read-canary {canary} {ws}/.env", trial: inSession},
 		{ID: "read.65", Title: "the names in a directory of the host's view that memory covers", Only: OnlyLinux, trial: varLibCovered,
 			act: "list /var/lib", grant: unprotected},
 		{ID: "read.66", Title: "what is shown in a directory of the host's view that memory covers can be read", Only: OnlyLinux, Works: true,
