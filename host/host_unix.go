@@ -85,7 +85,7 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 	}
 	if o.Workspace.Temp {
 		// The owner of /tmp depends on the workspace's owner.
-		if roots.TempAlias, err = h.session.Temp(ctx); err != nil {
+		if roots.TempAlias, err = h.session.Temp(); err != nil {
 			return err
 		}
 		if ws, err = workspace.New(roots); err != nil {

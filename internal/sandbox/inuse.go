@@ -59,7 +59,7 @@ func (p *Pool) tryClaim(ctx context.Context, t *Target, def *view.Definition) er
 		return nil // there is nothing to share
 	}
 	if p.Session.Name() != "" {
-		if _, err := p.Session.Get(ctx, session.CredentialKey(def, p.Machine.Sets()), true); err != nil {
+		if _, err := p.Session.Get(session.CredentialKey(def, p.Machine.Sets()), true); err != nil {
 			return err
 		}
 	}

@@ -180,7 +180,7 @@ func (p *Pool) resolve(ctx context.Context, t *Target, def view.Definition, unco
 	key := session.CredentialKey(&def, p.Machine.Sets())
 	shares := def.Review == view.NewReview || def.Session.Processes
 	for write := false; ; write = true {
-		state, err := p.Session.Get(ctx, key, write || shares)
+		state, err := p.Session.Get(key, write || shares)
 		if held, ok := errors.AsType[*session.InUseError](err); ok && t.Planning {
 			state, err = p.Session.Plan(key, held)
 		}

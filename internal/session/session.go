@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -69,7 +70,7 @@ type Session struct {
 	root            string // of the workspace
 	logger          hclog.Logger
 
-	lock   chan struct{} // a mutex whose waiters can give up; it guards the next fields
+	mu     sync.Mutex
 	closed bool
 
 	planned  *sessiondir.Dir   // of plans; may be nil
@@ -91,7 +92,7 @@ type Purpose struct {
 
 // New prepares a session. It makes no directory.
 func New(o Options, f Purpose) (*Session, error) {
-	s := &Session{lock: make(chan struct{}, 1), oneShot: o.OneShot || o.Each, each: o.Each, owner: f.Owner, temp: f.Temp, needed: f.Temp || o.Name != "", id: rand.Text(), root: f.Root, logger: f.Logger, current: map[string]State{}, standIns: map[string]string{}}
+	s := &Session{oneShot: o.OneShot || o.Each, each: o.Each, owner: f.Owner, temp: f.Temp, needed: f.Temp || o.Name != "", id: rand.Text(), root: f.Root, logger: f.Logger, current: map[string]State{}, standIns: map[string]string{}}
 	switch {
 	case o.Dir != "":
 		s.base = o.Dir
@@ -129,13 +130,9 @@ func (s *Session) Name() string {
 
 // Get returns the session for commands with a CredentialKey, with its directory if there is one: if
 // it is required, or if write says that a command can write to it.
-func (s *Session) Get(ctx context.Context, key string, write bool) (State, error) {
-	select {
-	case s.lock <- struct{}{}:
-		defer func() { <-s.lock }()
-	case <-ctx.Done():
-		return State{}, ctx.Err()
-	}
+func (s *Session) Get(key string, write bool) (State, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	state, known := s.current[key]
 	switch {
 	case s.closed:
@@ -182,23 +179,23 @@ type State struct {
 
 // Temp makes the directory that is /tmp inside. It also does so while another process has the
 // session, for which the commands wait, or fail.
-func (s *Session) Temp(ctx context.Context) (string, error) {
+func (s *Session) Temp() (string, error) {
 	dir := s.dir
-	if _, err := s.Get(ctx, "", true); errors.Is(err, sessiondir.ErrInUse) {
+	if _, err := s.Get("", true); errors.Is(err, sessiondir.ErrInUse) {
 		dir = dir.Guest()
 	} else if err != nil {
 		return "", err
 	}
-	s.lock <- struct{}{}
-	defer func() { <-s.lock }()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return dir.Sub(tempDir)
 }
 
 // Plan is Get for a plan while the session is held. An engine cannot open a session twice, so the
 // plan gets an empty one, with the home of the held one.
 func (s *Session) Plan(key string, held *InUseError) (state State, err error) {
-	s.lock <- struct{}{}
-	defer func() { <-s.lock }()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	original, err := s.open(s.dir.Guest(), key)
 	if err != nil {
 		return original, err
@@ -218,8 +215,8 @@ func (s *Session) Plan(key string, held *InUseError) (state State, err error) {
 
 // Shown is the directory of a State as people know it.
 func (s *Session) Shown(dir string) string {
-	s.lock <- struct{}{}
-	defer func() { <-s.lock }()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return cmp.Or(s.standIns[dir], dir)
 }
 
@@ -280,8 +277,8 @@ func (s *Session) Close() error {
 	if s == nil {
 		return nil
 	}
-	s.lock <- struct{}{}
-	defer func() { <-s.lock }()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.closed = true
 	if s.stopSweep != nil {
 		s.stopSweep()

@@ -41,7 +41,7 @@ func TestReachesShareNoDirectory(t *testing.T) {
 		{"a", "b"}, {"a_inject-b"}, {"a_-inject-b"}, {"a__-inject-b"}, // names of a file's own
 	} {
 		key := CredentialKey(&view.Definition{Credentials: credentials}, own)
-		state, err := s.Get(t.Context(), key, true)
+		state, err := s.Get(key, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,16 +64,16 @@ func TestReachesShareNoDirectory(t *testing.T) {
 func TestOnceMakesADirectoryOnDemand(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, Options{OneShot: true})
-	if state, err := s.Get(t.Context(), "", false); err != nil || state.Dir != "" || state.ID != "" {
+	if state, err := s.Get("", false); err != nil || state.Dir != "" || state.ID != "" {
 		t.Errorf("before anything is to be written: %+v, %v", state, err)
 	}
-	if state, err := s.Get(t.Context(), "", true); err != nil || state.Dir == "" || state.ID != "" {
+	if state, err := s.Get("", true); err != nil || state.Dir == "" || state.ID != "" {
 		t.Errorf("when something is: %+v, %v", state, err)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Get(t.Context(), "", true); !errors.Is(err, ErrClosed) {
+	if _, err := s.Get("", true); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 	if left, err := os.ReadDir(s.Base()); err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool { return !strings.HasPrefix(e.Name(), ".") }) {
