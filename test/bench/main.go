@@ -68,15 +68,8 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
-	switch {
-	case fs.NArg() > 0:
-		return o, fmt.Errorf("bench takes no arguments, got %q", fs.Args())
-	case o.rounds < 1:
-		return o, fmt.Errorf("-n %d: at least one round is needed", o.rounds)
-	case o.files < 1000:
-		return o, fmt.Errorf("-files %d: fewer than 1000 are no large workspace", o.files)
-	case o.bytes < 1:
-		return o, fmt.Errorf("-bytes %d: at least one byte is needed", o.bytes)
+	if fs.NArg() > 0 || o.rounds < 1 || o.files < 1000 || o.bytes < 1 {
+		return o, errors.New("bench takes no arguments, and needs at least -n 1, -files 1000 and -bytes 1")
 	}
 	bin, err := filepath.Abs(o.bin)
 	o.bin = bin

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -34,42 +33,39 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	v := served{scene: s, ctx: ctx, env: append(environ(s.dir), "XDG_RUNTIME_DIR="+runtime, "SBX_SERVE=on")}
 	v.sbx = filepath.Join(s.bin, "sbx")
 	trees := v.makeTrees()
-	defer func() { check(s.run(v.command(trees[0], nil, s.lean, "serve", "-stop"))) }()
+	defer func() { check(s.run(v.command(trees[0], s.lean, "serve", "-stop"))) }()
 	repository := trees[0]
 	const plainName, sbxName = namePlain, "sbx"
 	floor, stopFloor := v.startFloor(repository)
 	defer stopFloor()
-	plainIn := func(dir string, _ int) *exec.Cmd { return v.command(dir, nil, plain[0], plain[1:]...) }
-	sbxIn := func(dir string, _ int) *exec.Cmd { return v.command(dir, nil, v.sbx, "--", "/bin/true") }
+	plainIn := func(dir string, _ int) *exec.Cmd { return v.command(dir, plain[0], plain[1:]...) }
+	sbxIn := func(dir string, _ int) *exec.Cmd { return v.command(dir, v.sbx, "--", "/bin/true") }
 	row := func(name string, call func(dir string, i int) *exec.Cmd) contender {
 		calls := 0
-		return contender{name: name, run: func() error {
-			for range burst {
-				calls++
-				if err := s.run(call(repository, calls)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}}
+		return inARow(name, burst, func(int) error {
+			calls++
+			return s.run(call(repository, calls))
+		})
 	}
 	directories := [...]string{".", "a", "a/b", "c", "d", "e"}
 	audited := v.writeAudited(repository)
 	group := []contender{
 		row(plainName, plainIn),
-		row("the floor of a server", func(dir string, _ int) *exec.Cmd { return v.command(dir, nil, floor[0], floor[1:]...) }),
+		row("the floor of a server", func(dir string, _ int) *exec.Cmd { return v.command(dir, floor[0], floor[1:]...) }),
 		row(sbxName, sbxIn),
 		row("sbx, a variable differs", func(dir string, i int) *exec.Cmd {
-			return v.command(dir, []string{fmt.Sprint("STEP_ID=", i)}, v.sbx, "--", "/bin/true")
+			cmd := sbxIn(dir, i)
+			cmd.Env = append(cmd.Env, fmt.Sprint("STEP_ID=", i))
+			return cmd
 		}),
 		row("sbx, six directories", func(dir string, i int) *exec.Cmd {
 			return sbxIn(filepath.Join(dir, directories[i%len(directories)]), i)
 		}),
 		row("sbx, the time limit differs", func(dir string, i int) *exec.Cmd {
-			return v.command(dir, nil, v.sbx, "-timeout", fmt.Sprint(100+i, "s"), "--", "/bin/true")
+			return v.command(dir, v.sbx, "-timeout", fmt.Sprint(100+i, "s"), "--", "/bin/true")
 		}),
 		row("sbx, an audit log", func(dir string, _ int) *exec.Cmd {
-			return v.command(dir, nil, v.sbx, "-config", audited, "--", "/bin/true")
+			return v.command(dir, v.sbx, "-config", audited, "--", "/bin/true")
 		}),
 	}
 	r.compare(ctx, fmt.Sprintf("The server of sbx, %d commands back to back", burst), group, min(o.rounds, 40))
@@ -81,11 +77,7 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) {
 			errs := make([]error, agents)
 			var all sync.WaitGroup
 			for i, dir := range trees {
-				all.Go(func() {
-					for k := 0; k < burst && errs[i] == nil; k++ {
-						errs[i] = s.run(call(dir, k))
-					}
-				})
+				all.Go(func() { errs[i] = inARow(name, burst, func(k int) error { return s.run(call(dir, k)) }).run() })
 			}
 			all.Wait()
 			return errors.Join(errs...)
@@ -99,26 +91,28 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	v.measureAgent(repository, o, r, plainIn, sbxIn)
 }
 
+// inARow runs commands one after another.
+func inARow(name string, commands int, one func(i int) error) contender {
+	return contender{name: name, run: func() error {
+		for i := range commands {
+			if err := one(i); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
 // measureAgent compares the loop of one agent: as a shell runs it, and by the Model Context Protocol.
 func (v *served) measureAgent(dir string, o options, r *report, plainIn, sbxIn func(string, int) *exec.Cmd) {
 	agent := v.startMCP(dir)
 	defer func() { check(agent.close()) }()
 	commands := min(ofAnAgent, o.rounds)
-	loop := func(name string, one func(i int) error) contender {
-		return contender{name: name, run: func() error {
-			for i := range commands {
-				if err := one(i); err != nil {
-					return err
-				}
-			}
-			return nil
-		}}
-	}
 	const plainLoop, sbxLoop, mcpLoop = "plain bwrap, a loop", "sbx, a loop", "sbxhost-mcp, a loop"
 	r.compare(v.ctx, fmt.Sprintf("An agent's loop of %d commands", commands), []contender{
-		loop(plainLoop, func(i int) error { return v.run(plainIn(dir, i)) }),
-		loop(sbxLoop, func(i int) error { return v.run(sbxIn(dir, i)) }),
-		loop(mcpLoop, func(int) error {
+		inARow(plainLoop, commands, func(i int) error { return v.run(plainIn(dir, i)) }),
+		inARow(sbxLoop, commands, func(i int) error { return v.run(sbxIn(dir, i)) }),
+		inARow(mcpLoop, commands, func(int) error {
 			return agent.call("tools/call", map[string]any{"name": "run", "arguments": map[string]any{"command": []string{"/bin/true"}}})
 		}),
 	}, min(o.rounds, 3))
@@ -135,9 +129,9 @@ type served struct {
 	sbx string
 }
 
-func (v *served) command(dir string, more []string, name string, args ...string) *exec.Cmd {
+func (v *served) command(dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(v.ctx, name, args...)
-	cmd.Dir, cmd.Env = dir, append(v.env, more...)
+	cmd.Dir, cmd.Env = dir, v.env
 	return cmd
 }
 
@@ -147,15 +141,15 @@ func (v *served) makeTrees() (trees []string) {
 	const commit = `git init -q . && mkdir -p a/b c d e && for d in a a/b c d e; do echo text >$d/file; done && git add -A &&
 git -c user.name=bench -c user.email=bench@example.com commit -qm one`
 	check(os.Mkdir(top, 0o755))
-	check(v.run(v.command(top, nil, "sh", "-ec", commit)))
+	check(v.run(v.command(top, "sh", "-ec", commit)))
 	for i := range agents {
 		tree := top
 		if i > 0 {
 			tree = fmt.Sprint(top, i)
-			check(v.run(v.command(top, nil, "git", "worktree", "add", "-q", tree)))
+			check(v.run(v.command(top, "git", "worktree", "add", "-q", tree)))
 		}
 		trees = append(trees, tree)
-		check(v.run(v.command(tree, nil, v.lean, "init"))) // which also trusts what it writes
+		check(v.run(v.command(tree, v.lean, "init"))) // which also trusts what it writes
 	}
 	return trees
 }
@@ -174,17 +168,17 @@ func (v *served) writeAudited(repository string) (config string) {
 type mcpClient struct {
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
-	answers *bufio.Reader
+	answers *json.Decoder
 	calls   int
 }
 
 func (v *served) startMCP(dir string) *mcpClient {
-	c := &mcpClient{cmd: v.command(dir, nil, filepath.Join(v.bin, "sbxhost-mcp"))}
+	c := &mcpClient{cmd: v.command(dir, filepath.Join(v.bin, "sbxhost-mcp"))}
 	c.cmd.Stderr = v.stderr
 	stdin, inErr := c.cmd.StdinPipe()
 	stdout, outErr := c.cmd.StdoutPipe()
 	check(errors.Join(inErr, outErr, c.cmd.Start()))
-	c.stdin, c.answers = stdin, bufio.NewReader(stdout)
+	c.stdin, c.answers = stdin, json.NewDecoder(stdout)
 	err := c.call("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "bench", "version": "1"}})
 	if err == nil {
 		err = json.NewEncoder(c.stdin).Encode(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -201,27 +195,23 @@ func (c *mcpClient) call(method string, params any) error {
 	if err := json.NewEncoder(c.stdin).Encode(map[string]any{"jsonrpc": "2.0", "id": c.calls, "method": method, "params": params}); err != nil {
 		return err
 	}
-	for {
-		line, err := c.answers.ReadBytes('\n')
-		if err != nil {
-			return err
+	var answer struct {
+		ID     int
+		Error  any
+		Result struct {
+			IsError bool
+			Content any
 		}
-		var answer struct {
-			ID     int
-			Error  json.RawMessage
-			Result struct{ IsError bool }
-		}
-		if err := json.Unmarshal(line, &answer); err != nil {
-			return err
-		}
-		if answer.ID != c.calls {
-			continue // a notification
-		}
-		if answer.Error != nil || answer.Result.IsError {
-			return fmt.Errorf("sbxhost-mcp: %s", line)
-		}
-		return nil
 	}
+	for answer.ID != c.calls { // of others there are notifications alone
+		if err := c.answers.Decode(&answer); err != nil {
+			return err
+		}
+	}
+	if answer.Error != nil || answer.Result.IsError {
+		return fmt.Errorf("sbxhost-mcp: %v", answer)
+	}
+	return nil
 }
 
 func (c *mcpClient) close() error { return errors.Join(c.stdin.Close(), c.cmd.Wait()) }
