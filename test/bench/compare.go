@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -82,17 +81,10 @@ func commandsPerSecond(atOnce, commands int, run func() error) (float64, error) 
 	return float64(commands) / time.Since(begin).Seconds(), errors.Join(errs...)
 }
 
-// percentile gives the p-th percentile, 0 to 100, of values, interpolated
-// between neighbours; 0 where there are none. It leaves values as they are.
-func percentile(values []float64, p float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	at := max(0, min(p, 100)) / 100 * float64(len(sorted)-1)
-	below := int(math.Floor(at))
-	above := min(below+1, len(sorted)-1)
-	return sorted[below] + (at-float64(below))*(sorted[above]-sorted[below])
+// percentile gives the p-th percentile of values, which it sorts: at least p of a hundred are at most that.
+func percentile(values []float64, p int) float64 {
+	slices.Sort(values)
+	return values[max(0, (len(values)*p+99)/100-1)]
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
