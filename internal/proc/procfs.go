@@ -45,6 +45,12 @@ func StatusField(text, name string) string {
 	return ""
 }
 
+// StatusBytes returns the value of a name such as "VmRSS", an amount of memory; 0 for none.
+func StatusBytes(text, name string) int64 {
+	kib, _ := strconv.ParseInt(strings.TrimSuffix(StatusField(text, name), " kB"), 10, 64)
+	return kib << 10
+}
+
 // Unescaped undoes the octal escapes of a field of mountinfo.
 var Unescaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\043`, "#", `\134`, `\`)
 

@@ -40,9 +40,8 @@ func Processes(root int) ([]Process, error) {
 		if len(parent) > depth && len(pids) > depth {
 			cmdline, _ := os.ReadFile(dir + "/cmdline")
 			ticks, _ := strconv.ParseInt(proc.Stat(pid, proc.StatStart), 10, 64)
-			kib, _ := strconv.ParseInt(strings.TrimSuffix(proc.StatusField(text, "VmRSS"), " kB"), 10, 64)
 			list = append(list, Process{PID: pids[depth], HostPID: pid, Parent: parent[depth], Args: commandLine(cmdline, proc.StatusField(text, "Name")),
-				Started: boot.Add(time.Duration(ticks) * proc.Tick), Memory: kib << 10})
+				Started: boot.Add(time.Duration(ticks) * proc.Tick), Memory: proc.StatusBytes(text, "VmRSS")})
 		}
 		for _, child := range proc.Children(pid) {
 			visit(child, pids)

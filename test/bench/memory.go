@@ -37,8 +37,7 @@ func measureMemory(ctx context.Context, s *scene, _ options, r *report) {
 
 // residentPeak is the most memory that a process has had resident, in MiB. What processes
 // share, such as the text of a program that executed itself, counts twice.
-func residentPeak(pid int) (mib float64) {
+func residentPeak(pid int) float64 {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	fmt.Sscan(proc.StatusField(string(status), "VmHWM"), &mib)
-	return mib / 1024
+	return float64(proc.StatusBytes(string(status), "VmHWM")) / (1 << 20)
 }

@@ -109,7 +109,7 @@ func (d *Daemon) command(ctx context.Context, argv []string) *exec.Cmd {
 
 func (d *Daemon) run() error {
 	life, stop := context.WithCancel(context.Background())
-	cmd := d.command(life, d.kind.argv(d))
+	cmd := d.command(life, d.dockerd())
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.Stdout, cmd.Stderr = d.log, d.log
 	// A group of its own, or a terminal's signals to the test would reach it.

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 )
@@ -17,22 +16,15 @@ type Kind struct {
 	name     string   // the daemon's program
 	needs    []string // other programs
 	rootless bool
-	argv     func(*Daemon) []string
 }
 
 // Docker runs as root, and RootlessDocker as an ordinary user, without control groups and without a
 // network beyond its own loopback. The kinds of Podman only say whether it is installed.
 var (
-	Docker         = Kind{name: "dockerd", argv: (*Daemon).dockerd}
+	Docker         = Kind{name: "dockerd"}
 	Podman         = Kind{name: "podman", needs: []string{"runc"}}
 	RootlessPodman = Kind{name: "podman", needs: []string{"runc"}, rootless: true}
-	RootlessDocker = Kind{name: "dockerd", needs: []string{"rootlesskit", "unshare"}, rootless: true,
-		argv: func(d *Daemon) []string {
-			// The machine's own daemon may be in /run.
-			words := slices.Concat([]string{"/bin/sh", "-c", `rm -rf /run/docker /run/containerd; exec unshare -n "$@"`, "sh"},
-				d.dockerd(), []string{"--rootless", "--storage-driver", "vfs"})
-			return d.rootlesskit(words...)
-		}}
+	RootlessDocker = Kind{name: "dockerd", needs: []string{"rootlesskit", "unshare"}, rootless: true}
 )
 
 // Missing returns an error that wraps ErrMissing if Start cannot work.
@@ -96,8 +88,14 @@ func subordinate(file string) error {
 func (d *Daemon) at(name string) string { return filepath.Join(d.dir, name) }
 
 func (d *Daemon) dockerd() []string {
-	return []string{look("dockerd"), "--iptables=false", "--ip-forward=false", "--ip-masq=false",
+	words := []string{look("dockerd"), "--iptables=false", "--ip-forward=false", "--ip-masq=false",
 		"--data-root", d.at("data"), "--exec-root", d.at("exec"), "--pidfile", d.at("pid"), "-H", "unix://" + d.Socket}
+	if !d.kind.rootless {
+		return words
+	}
+	// The machine's own daemon may be in /run.
+	words = append([]string{"/bin/sh", "-c", `rm -rf /run/docker /run/containerd; exec unshare -n "$@"`, "sh"}, words...)
+	return d.rootlesskit(append(words, "--rootless", "--storage-driver", "vfs")...)
 }
 
 func (d *Daemon) rootlesskit(words ...string) []string {

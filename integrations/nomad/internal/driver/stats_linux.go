@@ -94,11 +94,7 @@ func parseUsage(stat, status []byte) (u usage) {
 		return time.Duration(n) * proc.Tick
 	}
 	u.user, u.system = ticks(14)+ticks(16), ticks(15)+ticks(17)
-	bytes := func(name string) uint64 {
-		kib, _ := strconv.ParseUint(strings.TrimSuffix(proc.StatusField(string(status), name), " kB"), 10, 64)
-		return kib << 10
-	}
-	u.rss, u.swap = bytes("VmRSS"), bytes("VmSwap")
+	u.rss, u.swap = uint64(proc.StatusBytes(string(status), "VmRSS")), uint64(proc.StatusBytes(string(status), "VmSwap"))
 	return u
 }
 

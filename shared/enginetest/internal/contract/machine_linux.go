@@ -33,11 +33,11 @@ func keptAsKernelDoes(upper string) error {
 // peakMemory is the most that a process ever had in memory at once.
 func peakMemory(pid int) (int64, error) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	kib, err := strconv.ParseInt(strings.TrimSuffix(proc.StatusField(string(text), "VmHWM"), " kB"), 10, 64)
-	if err != nil {
-		err = fmt.Errorf("process %d has no memory: it has ended", pid)
+	peak := proc.StatusBytes(string(text), "VmHWM")
+	if peak == 0 {
+		return 0, fmt.Errorf("process %d has no memory: it has ended", pid)
 	}
-	return kib << 10, err
+	return peak, nil
 }
 
 // holdings counts the system's resources that a process has, by their kind.
