@@ -60,14 +60,18 @@ func (v *View) locate(m protection) locatedProtection {
 // isDotDot reports whether one of links is a directory that a ".." leaves.
 func (p *locatedProtection) isDotDot(link string) bool { return !slices.Contains(p.way.Links, link) }
 
-// holder returns the directory, in one of linkDirs, that is protected so that no command replaces a
-// symlink; "" if there is none. Engines mount on a symlink's target, so the link's own directory is
-// protected.
+// holder returns the directory, in one of linkDirs, that is protected so that no command replaces one
+// of links; "" if there is none. Engines mount on a symlink's target, so the link's own directory is
+// protected. A directory that ".." leaves can be protected itself.
 func (p *locatedProtection) holder(link string) string {
-	if dir := path.Dir(link); paths.InsideAny(p.linkDirs, dir) && !p.isDotDot(link) {
+	switch dir := path.Dir(link); {
+	case !paths.InsideAny(p.linkDirs, dir):
+		return ""
+	case p.isDotDot(link):
+		return link
+	default:
 		return dir
 	}
-	return ""
 }
 
 // A WeakProtection is about a path that commands should not write, but whose target they can write, or
@@ -101,6 +105,8 @@ func (v *View) checkLinks(linked []locatedProtection) error {
 			}
 			reported = append(reported, link)
 			switch {
+			case p.isDotDot(link):
+				v.claim("%s: a path leaves %q by \"..\", so that directory is read-only inside; write the path without \"..\"", p.why, link)
 			case p.why == "git hooks" && p.way.Err == nil:
 				// Quoted for a shell: a command may have chosen the name.
 				to := hostpath.ShellQuoted(strings.TrimPrefix(p.way.End, p.repository+"/"))

@@ -278,6 +278,9 @@ func TestTables(t *testing.T) {
 		{name: "a way back", m: newMachine(repository...), in: input(Definition{}), change: func(_ *Input, m *machine) {
 			m.obeyed = map[string][]workspace.GitControl{"/w": {control("/w/.git/../src/../ci.inc", "configuration", true)}}
 		}},
+		{name: "a way back in the git directory", m: newMachine(append(repository, "/w/.git/x")...), in: input(Definition{}), change: func(_ *Input, m *machine) {
+			m.obeyed = map[string][]workspace.GitControl{"/w": {control("/w/.git/x/../../ci.inc", "configuration", true)}}
+		}},
 		{name: "hooks that are a link", m: newMachine("/w/.git/config file", "/w/hk of/pre-commit file", "/w/.git/hooks -> ../hk of"), in: input(Definition{})},
 		{name: "a hook that is a link", m: newMachine("/w/.git/config file", "/w/hk/pc file", "/w/.git/hooks/pre-commit -> ../../hk/pc"), in: input(Definition{}), change: func(_ *Input, m *machine) {
 			m.obeyed = map[string][]workspace.GitControl{"/w": {control("/w/.git/hooks/pre-commit", "hooks", true)}}
