@@ -21,18 +21,14 @@ import (
 // Wait waits for the command's end and the copies of its output. Its errors are those of Run. It
 // also closes the pipes that the Pipe methods returned.
 func (c *Cmd) Wait() error {
-	c.mu.Lock()
-	started, again, ended := c.process != nil, c.waitCalled, c.ended
-	c.waitCalled = started
-	c.mu.Unlock()
 	switch {
-	case !started:
+	case c.runningProcess() == nil:
 		return errors.New("host: not started")
-	case again:
+	case c.waitCalled.Swap(true):
 		return errors.New("host: Wait was already called")
 	}
 
-	<-ended
+	<-c.ended
 	delay := c.WaitDelay
 	if c.gaveUp && (delay <= 0 || delay > unwindTime) {
 		delay = unwindTime // a process may hold the output open forever

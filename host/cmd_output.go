@@ -89,9 +89,7 @@ func (c *Cmd) outputPipe(method string, w *io.Writer) (io.ReadCloser, error) {
 }
 
 func (c *Cmd) pipe(method string, open func() (read, write *os.File, err error)) (read, write *os.File, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.startCalled { // nobody would close the pipe
+	if c.startCalled.Load() { // nobody would close the pipe
 		return nil, nil, fmt.Errorf("host: %s after process started", method)
 	}
 	return open()

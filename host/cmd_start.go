@@ -28,11 +28,7 @@ import (
 // Start starts the command. shared.ErrNotFound and shared.ErrNotExecutable are about the command;
 // every other error is about the sandbox. Do not call Wait after an error.
 func (c *Cmd) Start() (err error) {
-	c.mu.Lock()
-	again := c.startCalled
-	c.startCalled = true
-	c.mu.Unlock()
-	if again {
+	if c.startCalled.Swap(true) {
 		return errors.New("host: already started")
 	}
 	if err = c.beginInTime(); err != nil {

@@ -17,14 +17,14 @@ import (
 
 // run is the state of a Cmd after Start.
 type run struct {
-	mu          sync.Mutex // guards the next seven fields
-	startCalled bool
-	waitCalled  bool
-	process     shared.Process // nil until the start
-	report      Report
-	end         End
-	calls       []shared.TracedCall
-	ended       chan struct{} // closed when the command has ended and endErr is final
+	startCalled, waitCalled atomic.Bool
+
+	mu      sync.Mutex     // guards the next five fields
+	process shared.Process // nil until the start
+	report  Report
+	end     End
+	calls   []shared.TracedCall
+	ended   chan struct{} // closed when the command has ended and endErr is final
 
 	deadline   time.Time    // the end of the time limit; zero for none
 	stage      atomic.Value // string: the step that Start is in
