@@ -337,6 +337,28 @@ func TestHardLinks(t *testing.T) {
 	}
 }
 
+// Git writes a message to its file in place, and by a second name to what a person has read.
+func TestHardLinksOfGit(t *testing.T) {
+	t.Parallel()
+	for _, dir := range []string{"r/.git/", "new/.git/"} {
+		w := newWorkspace(t, "r/.git/HEAD ref: refs/heads/main", "r/.git/refs/", "r/.git/objects/", "r/.git/COMMIT_EDITMSG old")
+		for _, line := range []string{"HEAD ref: refs/heads/main", "refs/", "objects/", "COMMIT_EDITMSG text"} {
+			w.write(w.upper, dir+line)
+		}
+		w.check(os.Link(filepath.Join(w.upper, dir, "COMMIT_EDITMSG"), filepath.Join(w.upper, "build.sh")))
+		_, err := w.apply(Choice{})
+		w.check(err)
+		w.check(os.WriteFile(filepath.Join(w.root, dir, "COMMIT_EDITMSG"), []byte("message"), 0o600))
+		if b, err := os.ReadFile(filepath.Join(w.root, "build.sh")); err != nil || string(b) != "text" {
+			t.Errorf("%s: %q, %v", dir, b, err)
+		}
+		var st unix.Stat_t
+		if w.check(unix.Lstat(filepath.Join(w.root, "build.sh"), &st)); st.Nlink != 1 {
+			t.Errorf("%s: the script has %d names", dir, st.Nlink)
+		}
+	}
+}
+
 // Permissions are those of one name: others, also outside of the workspace, keep their own.
 func TestModeOfHardLink(t *testing.T) {
 	t.Parallel()

@@ -93,7 +93,8 @@ type fill func(slot string, c *Change) (ino uint64, err error)
 func NewPlan(changes []Change, chosen []bool, privileged bool, lookup func(Place) (Node, error), fill fill) ([]Step, error) {
 	p := &planner{changes: changes, chosen: chosen, privileged: privileged, lookup: lookup, fill: fill, links: map[[2]uint64]uint64{}, opened: map[Place]Node{}, madeDirs: map[Place]bool{}}
 	for i, c := range changes {
-		if chosen[i] && c.New.Kind == File && c.New.Links > 1 {
+		// What git writes to a file of its own would also be in the file of another name, as behind a symlink.
+		if shared := c.git == "" || objects(c.git); shared && chosen[i] && c.New.Kind == File && c.New.Links > 1 {
 			p.links[[2]uint64{c.New.Dev, c.New.Ino}]++
 		}
 	}
@@ -113,7 +114,7 @@ type planner struct {
 	privileged bool
 	lookup     func(Place) (Node, error)
 	fill       fill
-	links      map[[2]uint64]uint64 // how many names of an upper file are chosen
+	links      map[[2]uint64]uint64 // how many names of an upper file are chosen, without git's own files
 	opened     map[Place]Node       // directories without write permission
 	madeDirs   map[Place]bool       // directories of the workspace that the plan makes
 
@@ -153,8 +154,8 @@ func (p *planner) movable(i, end int) bool {
 	return true
 }
 
-// ownLinks reports whether all names of a file are applied: a name that stays behind would let
-// commands of the review write to the workspace.
+// ownLinks reports whether a file goes to the workspace with all its names: one that stays behind would
+// let commands of the review write to the workspace.
 func (p *planner) ownLinks(n *Node) bool {
 	return n.Links <= 1 || p.links[[2]uint64{n.Dev, n.Ino}] == n.Links
 }
