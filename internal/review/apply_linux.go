@@ -170,6 +170,11 @@ func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 		if git.judge(&one, full); one.Note != "" && c.Note == "" {
 			return "without the other changes it is something else: " + one.Note
 		}
+		if path.Base(full) == "commondir" && c.New.Kind == File {
+			if _, err := git.readGit(&one, full); err != nil {
+				return "it cannot be read"
+			}
+		}
 		return one.Refused
 	}
 }

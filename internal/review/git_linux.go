@@ -321,13 +321,23 @@ func (look sight) follow(full string) string {
 // addLinks adds the gitlinks of a work tree of the host. Those of the review's directories are known.
 func (g *picture) addLinks(top string) {
 	file := g.before.gitDirOf(top) + "/index"
-	layer, p := g.review.at(file)
-	if _, in := g.review.at(top); in == "." || layer < 0 || g.linked[top] || !g.before.has(file) {
+	if in, p := g.review.at(top); in < 0 || p == "." || g.linked[top] || !g.before.has(file) {
 		return
 	}
 	g.linked[top] = true
-	t := g.review.trees[layer].lower
-	index, ok, _ := t.index(p, hashSize(p, t))
+	var index gitindex.Index
+	ok := false
+	if layer, p := g.review.at(file); layer >= 0 {
+		t := g.review.trees[layer].lower
+		index, ok, _ = t.index(p, hashSize(p, t))
+	} else { // of a worktree whose repository lies elsewhere
+		text, _ := readRegular(file, maxGitFile)
+		for _, hash := range [...]int{20, 32} {
+			if !ok {
+				index, ok = gitindex.Read(bytes.NewReader(text), int64(len(text)), hash)
+			}
+		}
+	}
 	if !ok {
 		g.unread = append(g.unread, top)
 	}
@@ -360,7 +370,7 @@ func (r *Review) ofGit(changes []Change) ([]Change, error) {
 		g.judge(&c, full)
 		keep, err := true, error(nil)
 		if c.Op != Deleted && c.New.Kind == File {
-			keep, err = r.readGit(&c, full)
+			keep, err = g.readGit(&c, full)
 		}
 		if isShortage(err) {
 			return nil, err
@@ -377,11 +387,11 @@ func (r *Review) ofGit(changes []Change) ([]Change, error) {
 }
 
 // readGit judges a change by the text of a file, if git obeys that. It reports whether the change is one.
-func (r *Review) readGit(c *Change, full string) (keep bool, err error) {
-	t, g, dir, base := r.trees[c.Layer].upper, r.git, path.Dir(full), path.Base(full)
+func (g *picture) readGit(c *Change, full string) (keep bool, err error) {
+	t, dir, base := g.review.trees[c.Layer].upper, path.Dir(full), path.Base(full)
 	ofHost := g.before.isGitDir(dir)
 	if isIndex(c.git) || gitindex.IsIndexName(base) && t.begins(c.Path, "DIRC") {
-		return r.mergeIndex(c, ofHost)
+		return g.review.mergeIndex(c, ofHost)
 	}
 	isRef := slices.ContainsFunc(g.around(dir), func(one gitDir) bool { return gitindex.MayBeRef(one.in(full)) })
 	isHead := base == "HEAD" && c.Op == Modified && ofHost
@@ -395,7 +405,7 @@ func (r *Review) readGit(c *Change, full string) (keep bool, err error) {
 		c.Refused = passesOver
 	case isRef && gitindex.LeadsToNoRef(text):
 		c.Refused = "a ref to a non-ref file: git would write to that file"
-	case base == "commondir" && g.after.has(dir+"/HEAD") && !g.after.isGitDir(g.after.follow(pointer(dir, string(text)))):
+	case base == "commondir" && !g.after.isGitDir(g.after.follow(pointer(dir, string(text)))):
 		c.Refused = "it leads to no git directory" // a later review could make one there, and nobody would see that by its paths
 	case base == "packed-refs" && gitindex.MayReplace(bytes.NewReader(text)):
 		c.Note = cmp.Or(c.Note, readsOther)

@@ -159,6 +159,61 @@ func TestGitDirsOfLayers(t *testing.T) {
 	}
 }
 
+// The index of a worktree lies in its repository, which can be elsewhere on the host.
+func TestSubmodulesOfWorktreeFromElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newRoot(t, "d/wt/.git gitdir: ../../../other/.git/worktrees/wt", "d/wt/sub/")
+	for _, line := range []string{"HEAD x", "commondir ../..", "index " + gitlinkIndex("sub")} {
+		w.write(filepath.Join(filepath.Dir(w.root), "other/.git/worktrees/wt"), line)
+	}
+	w.begin()
+	for _, line := range []string{"d/wt/sub/.git gitdir: x", "d/wt/in/.git gitdir: x"} {
+		w.write(w.upper, line)
+	}
+	r := w.open()
+	defer r.Close()
+	set, err := r.Changes(t.Context(), Rules{})
+	w.check(err)
+	refused := map[string]string{}
+	for _, c := range set.Changes {
+		refused[c.Path] = c.Refused
+	}
+	if refused["d/wt/sub/.git"] != actsOn || refused["d/wt/in/.git"] != "" {
+		t.Errorf("%+v", set.Changes)
+	}
+}
+
+// gitlinkIndex is an index with one submodule.
+func gitlinkIndex(name string) string {
+	b := make([]byte, 12+62, 200)
+	copy(b, "DIRC\x00\x00\x00\x02\x00\x00\x00\x01")
+	b[12+24+2], b[12+61] = 0xe0, byte(len(name))
+	b = append(b, name...)
+	b = append(b, make([]byte, 8-(len(b)-12)%8)...)
+	sum := sha1.Sum(b)
+	return string(append(b, sum[:]...))
+}
+
+// A later review could make a repository where a commondir leads, which nobody would know by its paths.
+func TestCommondirBeforeItsTarget(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	for _, line := range []string{"o/HEAD x", "o/commondir ../m", "m/HEAD x", "m/objects/", "m/refs/", "m/config x", "p/commondir ../q"} {
+		w.write(w.upper, line)
+	}
+	for _, tt := range []struct {
+		choice Choice
+		want   string
+	}{{Choice{Paths: []string{"o"}}, "o/commondir"}, {Choice{Ours: []string{"m/HEAD", "p"}}, "o/commondir"}, {Choice{Paths: []string{"p"}}, "p/commondir"}, {Choice{Ours: []string{"p"}}, ""}} {
+		out, err := w.apply(tt.choice)
+		if tt.want == "" {
+			w.check(err)
+		} else if !errors.Is(err, ErrBlocked) || len(out.Refused) != 1 || out.Refused[0].Path != tt.want {
+			t.Errorf("%+v: %+v, %v", tt.choice, out, err)
+		}
+	}
+}
+
 // Files do not become objects, which an apply leaves as they are, by a repository that a review makes around them.
 func TestNewObjects(t *testing.T) {
 	t.Parallel()
