@@ -340,7 +340,7 @@ func (l GitLayout) writableGitDirs() ([]string, error) {
 // of the rest.
 const maxLinked = 10_000
 
-// AddLinks adds, as reasons, symlinks in the repository's git directories and those of its submodules,
+// AddLinks adds, as reasons, links in the repository's git directories and those of its submodules,
 // refs that lead to what is no ref, and listed worktrees that are something else. Git writes its messages,
 // logs and index through a link to a file. Through a link to a directory it writes and deletes files: git
 // gc empties the target of a link in worktrees, and packs the refs in the target of a link in refs. known
@@ -363,6 +363,11 @@ func linksOf(dir string) Acts {
 		links, all := LinksIn(top, &left, func(p string) bool { return part != "" || entersGit(dir, p) }, func(p string, _ fs.DirEntry) {
 			if (part == "refs" || gitindex.MayBeRef(strings.TrimPrefix(p, dir+"/"))) && gitindex.LeadsToNoRef(beginning(p)) {
 				found.Unclear(fmt.Sprintf("git: %.300q is a ref to a non-ref file, and git writes to that file: %q", p, beginning(p)))
+			}
+			// These git does not write in place, and objects of a clone have several names.
+			own, _, _ := strings.Cut(strings.TrimPrefix(p, dir+"/"), "/")
+			if !slices.Contains([]string{"objects", "refs", "lfs", "annex"}, own) && stateOf(unix.Lstat, p).Nlink > 1 {
+				found.Unclear(fmt.Sprintf("git: %.300q is a hard link, and git writes to the file, which has other names", p))
 			}
 		})
 		for _, p := range links {

@@ -307,7 +307,14 @@ func TestLinks(t *testing.T) {
 			want = append(want, name)
 		}
 	}
-	want = below("/proj/.git", want...)
+	linked := []string{"SQUASH_MSG", "logs/heads/y", "worktrees/near/TAG_EDITMSG"}
+	for _, at := range append([]string{"objects/pack/z1", "refs/heads/z2", "lfs/objects/z3"}, linked...) {
+		tree(t, root, map[string]string{".git/" + at: "text"})
+		if err := os.Link(root+"/.git/"+at, root+"/"+filepath.Base(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want = below("/proj/.git", append(want, linked...)...)
 	slices.Sort(want)
 	for _, dir := range []string{root, base + "/wt"} {
 		got := links(dir)
