@@ -47,7 +47,7 @@ const (
 // roles are the names in a git directory by which git, or a program for it, knows what lies there, with
 // all beneath it, and the note on what is made or changed there.
 var roles = map[string]string{
-	"objects": "", "refs": "", "logs": "", "info": "", "worktrees": "", "modules": "", "lfs": "", "svn": "", "annex": "", "reftable": "",
+	"objects": "", "refs": "", "logs": "", "info": "", "worktrees": "", "modules": "", "lfs": "", "svn": "", "annex": "", "reftable": "", "lost-found": "", "NOTES_MERGE_WORKTREE": "",
 	"hooks": obeys, "config": obeys, "config.worktree": obeys, "commondir": obeys, "gitdir": obeys, "info/attributes": obeys, "remotes": obeys, "branches": obeys,
 	"rr-cache": obeys, "gitweb": obeys, "pid": obeys, "lazygit.yml": obeys,
 	"shallow": readsOther, "info/grafts": readsOther, "refs/replace": readsOther,

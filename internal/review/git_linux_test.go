@@ -92,6 +92,8 @@ func TestGitDirs(t *testing.T) {
 			"r/refs/.git: a pipe|r/worktrees/.git: a symlink|r/x/y/.git: a repository"},
 		{"a link beside a .git", in("r", "worktrees/.git x", "refs/.git x", "logs/.git x"), []string{"r/worktrees/l -> ../refs", "r/refs/l -> ../config", "r/logs/l -> ../config"},
 			"r/logs/l: a symlink|r/refs/l: a symlink|r/worktrees/l: a symlink"},
+		{"a link beside a .git where git fsck and git notes write", in("r", "lost-found/.git x", "NOTES_MERGE_WORKTREE/.git x"), []string{"r/lost-found/other/l -> ../../config", "r/NOTES_MERGE_WORKTREE/l -> ../config"},
+			"r/NOTES_MERGE_WORKTREE/l: a symlink|r/lost-found/other/l: a symlink"},
 		{"refs in what looks like a repository", in(".git"), []string{".git/refs/a/HEAD x", ".git/refs/a/objects/", ".git/refs/a/refs/", ".git/refs/a/b ref: commondir"},
 			".git/refs/a/HEAD: a repository|.git/refs/a/b: a ref to"},
 		{"a submodule in what looks like refs", append(in("."), "refs/sub/.git/"), []string{"refs/sub/.git/HEAD x"}, "refs/sub/.git/HEAD: git status"},
