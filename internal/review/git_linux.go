@@ -128,9 +128,11 @@ func (look sight) has(full string) bool {
 	return err != nil || n.Kind != Absent
 }
 
-// isGitDir reports whether git accepts a directory as a git directory, whatever its HEAD has.
+// isGitDir reports whether git accepts a directory as a git directory, whatever its HEAD has, or lists it
+// as that of a worktree: git worktree repair writes to where its gitdir says.
 func (look sight) isGitDir(dir string) bool {
-	return look.has(dir+"/HEAD") && (look.has(dir+"/commondir") || look.has(dir+"/objects") && look.has(dir+"/refs"))
+	return look.has(dir+"/HEAD") && (look.has(dir+"/commondir") || look.has(dir+"/objects") && look.has(dir+"/refs")) ||
+		path.Base(path.Dir(dir)) == "worktrees" && look.has(dir+"/gitdir")
 }
 
 // around returns the git directories that contain what lies in a directory, the outermost first.

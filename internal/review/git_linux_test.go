@@ -116,6 +116,7 @@ func TestGitDirs(t *testing.T) {
 		{"a .git where git puts conflicts", in(".", "rr-cache/.git x", "x/.git x"), []string{"rr-cache/l -> ../config", "x/l -> y"}, "rr-cache/l: a symlink"},
 		{"a submodule whose .git leads on", []string{"sub/.git gitdir: ../st/ore\n"}, in("st/ore"), "st/ore/HEAD: git status|st/ore/config: git status|st/ore/objects: git status|st/ore/refs: git status"},
 		{"a repository apart from another", append(in(".git/worktrees/t", "commondir ../.."), in(".git")...), []string{".git/worktrees/t/commondir -"}, ".git/worktrees/t/commondir: git would pass over"},
+		{"a worktree that git only lists", in(".git"), []string{".git/worktrees/n/gitdir /elsewhere/.git"}, ".git/worktrees/n/gitdir: a repository"},
 		{"a repository of two", nil, append(in("m"), "o/HEAD x", "o/commondir ../m"), "m/HEAD: a repository|o/HEAD: a repository"},
 		{"a repository of two, a long way apart", []string{"l/x/.git gitdir: " + strings.Repeat("x/", 400_000)}, []string{"l/x/y z", "o/HEAD x", "o/commondir " + strings.Repeat("x/", 4<<20)}, "o/HEAD: a repository|o/commondir: it leads to no"},
 		{"a repository of two, one of which seems to be none", []string{"m/objects/", "m/refs/"}, []string{"o/HEAD x", "o/commondir ../m\n", "m/config x"}, "o/HEAD: a repository|o/commondir: it leads to no"},
