@@ -215,7 +215,7 @@ const Alternates = "objects/info/alternates"
 
 // AddPending adds what git would continue or use in a repository, and in its worktrees and submodules if
 // commands can write their git directories: operations in progress, whose lists of next steps can name
-// commands; Alternates; replaced objects; files of lazygit and git instaweb, which run what these name;
+// commands; Alternates; replaced objects; files of lazygit, git instaweb and Sapling, which run what these name;
 // and indexes, which name files. It takes the bytes that it reads from left.
 func (a Acts) AddPending(l GitLayout, left *Budget) {
 	if l.GitDir == "" {
@@ -229,7 +229,7 @@ func (a Acts) AddPending(l GitLayout, left *Budget) {
 		a[actsOnState+paths.Join(l.CommonDir, "worktrees")] = unknown()
 	}
 	config := Fingerprint(paths.Join(l.CommonDir, "config"), left)
-	for _, name := range [...]string{Alternates, "refs/replace", "shallow", "info/grafts", "lazygit.yml", "gitweb", "pid"} {
+	for _, name := range [...]string{Alternates, "refs/replace", "shallow", "info/grafts", "lazygit.yml", "gitweb", "pid", "sl/config", "sl/config-git-repo", "sl/config-git-user"} {
 		a.addState(paths.Join(l.CommonDir, name), left)
 	}
 	if p := paths.Join(l.CommonDir, "rr-cache"); !isGone(p) {

@@ -214,7 +214,7 @@ func TestPending(t *testing.T) {
 		t.Errorf("its list is another: %q", got)
 	}
 	git(t, root, "rebase", "--quit")
-	for _, name := range []string{"/.git/rebase-apply", "/.git/sequencer", "/.git/worktrees/near/rebase-merge", "/.git/MERGE_AUTOSTASH", "/.git/BISECT_NAMES", "/.git/objects/info/alternates", "/.git/lazygit.yml", "/.git/gitweb", "/.git/pid", "/.git/rr-cache", "/.git/refs/replace", "/.git/shallow", "/.git/info/grafts"} {
+	for _, name := range []string{"/.git/rebase-apply", "/.git/sequencer", "/.git/worktrees/near/rebase-merge", "/.git/MERGE_AUTOSTASH", "/.git/BISECT_NAMES", "/.git/objects/info/alternates", "/.git/lazygit.yml", "/.git/gitweb", "/.git/pid", "/.git/sl/config", "/.git/rr-cache", "/.git/refs/replace", "/.git/shallow", "/.git/info/grafts"} {
 		tree(t, root, map[string]string{name + "/todo": "x"})
 		if got := since(look(), none); !slices.Equal(got, []string{"state " + root + name}) {
 			t.Errorf("%s: %q", name, got)

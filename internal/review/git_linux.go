@@ -49,7 +49,7 @@ const (
 var roles = map[string]string{
 	"objects": "", "refs": "", "logs": "", "info": "", "worktrees": "", "modules": "", "lfs": "", "svn": "", "annex": "", "reftable": "", "lost-found": "", "NOTES_MERGE_WORKTREE": "",
 	"hooks": obeys, "config": obeys, "config.worktree": obeys, "commondir": obeys, "gitdir": obeys, "info/attributes": obeys, "remotes": obeys, "branches": obeys,
-	"rr-cache": obeys, "gitweb": obeys, "pid": obeys, "lazygit.yml": obeys,
+	"rr-cache": obeys, "gitweb": obeys, "pid": obeys, "lazygit.yml": obeys, "sl": obeys,
 	"shallow": readsOther, "info/grafts": readsOther, "refs/replace": readsOther,
 	"rebase-merge": goesOn, "rebase-apply": goesOn, "sequencer": goesOn, "BISECT_START": goesOn, "BISECT_NAMES": goesOn,
 }

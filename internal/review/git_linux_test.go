@@ -101,7 +101,7 @@ func TestGitDirs(t *testing.T) {
 		{"a link elsewhere", in("r", "in/.git gitdir: x"), []string{"l -> r", "r/in/l -> x", "r/in/.gitx -> x", "d/HEAD x", "d/refs/l -> x"}, ""},
 		{"under way", in(".git", "rebase-apply/next 1"), []string{".git/rebase-merge/git-rebase-todo x", ".git/rebase-apply/next 2", ".git/sequencer y", ".git/refs/heads/sequencer y", "sequencer/x y"},
 			".git/rebase-apply/next: git outside|.git/rebase-merge: git outside|.git/sequencer: git outside"},
-		{"under way by files", in(".git"), []string{".git/BISECT_START x", ".git/gitweb/lighttpd x", ".git/pid 1", ".git/MERGE_RR", ".git/MERGE_HEAD x"}, ".git/BISECT_START: git outside|.git/gitweb: git outside|.git/gitweb/lighttpd: git outside|.git/pid: git outside"},
+		{"under way by files", in(".git"), []string{".git/BISECT_START x", ".git/gitweb/lighttpd x", ".git/pid 1", ".git/sl/config x", ".git/MERGE_RR", ".git/MERGE_HEAD x"}, ".git/BISECT_START: git outside|.git/gitweb: git outside|.git/gitweb/lighttpd: git outside|.git/pid: git outside|.git/sl: git outside|.git/sl/config: git outside"},
 		{"a commit that would write", in("r"), []string{"r/MERGE_RR x", "r/MERGE_AUTOSTASH x", "MERGE_AUTOSTASH x"},
 			"MERGE_AUTOSTASH: the next git commit|r/MERGE_AUTOSTASH: the next git commit|r/MERGE_RR: the next git commit"},
 		{"under way, in what looks like another", in(".git"), []string{".git/rebase-merge/HEAD x", ".git/rebase-merge/commondir x"}, ".git/rebase-merge: git outside|.git/rebase-merge/commondir: it leads to no"},
