@@ -333,8 +333,6 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	case outer && r.Err != nil:
 		v.note("%v: what git obeys there is not known, so it is not protected in writable directories", r.Err)
 		return nil
-	case outer && r.Failed != nil:
-		return nil // refuseUnlisted has refused commands that could write what it obeys
 	case r.Err != nil:
 		v.note("%v: it is read-only inside, and git does not work there", r.Err)
 		template.why = "git, not understood"
@@ -354,7 +352,9 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		why := "git, which waits for this command and would act on changes"
 		if r.Failed != nil {
 			why = "git, which cannot be asked what it obeys"
-			v.note("the git repository %q is read-only inside: %v", top, r.Failed)
+			if !outer {
+				v.note("the git repository %q is read-only inside: %v", top, r.Failed)
+			}
 			if r.Unlisted && !template.mustHold { // for the others, refuseUnlisted has refused the command
 				list = append(list, protection{path: top, why: why})
 			}
@@ -386,7 +386,8 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	}
 	add := func(p, name string, hold *Hold) {
 		base := path.Base(p)
-		template.path, template.why, template.hold, template.followsLinks = p, "git "+name, hold, base == "remotes" || base == "branches"
+		template.path, template.why, template.hold = p, "git "+name, hold
+		template.followsLinks = base == "remotes" || base == "branches" || base == "hooks" && r.Failed != nil // else Files has the hooks
 		list = append(list, template)
 	}
 	for _, p := range r.Layout.Protected {

@@ -285,6 +285,12 @@ func TestTables(t *testing.T) {
 		{name: "a hook that is a link", m: newMachine("/w/.git/config file", "/w/hk/pc file", "/w/.git/hooks/pre-commit -> ../../hk/pc"), in: input(Definition{}), change: func(_ *Input, m *machine) {
 			m.obeyed = map[string][]workspace.GitControl{"/w": {control("/w/.git/hooks/pre-commit", "hooks", true)}}
 		}},
+		{name: "a hook that is a link where git cannot be asked", m: newMachine("/w/.git/config file", "/w/hk/pc file", "/w/.git/hooks/pre-commit -> ../../hk/pc"), in: input(Definition{}), change: func(_ *Input, m *machine) {
+			m.failed = map[string]error{"/w": fmt.Errorf("git: not found")}
+		}},
+		{name: "a repository around of which git cannot be asked", m: newMachine("/w/ci.inc file", "/.git/config -> ../w/ci.inc"), in: input(Definition{}), change: func(_ *Input, m *machine) {
+			m.around, m.failed = []string{"/"}, map[string]error{"/": fmt.Errorf("git: not found")}
+		}},
 		{name: "hooks behind a way back", m: newMachine("/w/.git/x/config file", "/w/hk/pre-commit file", "/w/.git/hooks -> x/../../hk"), in: input(Definition{})},
 	} {
 		if tt.change != nil {
