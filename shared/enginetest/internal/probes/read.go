@@ -308,7 +308,7 @@ func hiddenProbes() []Probe {
 			for i := range 300 {
 				t.Hide(s.Path(fmt.Sprintf("ws/many/%04d", i)))
 			}
-		}, act: "read-canary {canary} {ws}/many/0150"},
+		}, act: "read-canary {canary} {ws}/many/0150", grant: unhidden},
 		{ID: "read.62", Title: "beside what is hidden everything can be read", Works: true, hide: env, act: "read {ws}/file"},
 		{ID: "read.63", Title: "what is shown in a hidden directory can be read", Works: true, show: sub, hide: dir, act: "read {ws}/dir/sub/secret"},
 		{ID: "read.64", Title: "what is hidden in what is shown in a hidden directory", show: sub, hide: dir + " " + deep,
