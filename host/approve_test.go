@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -128,24 +129,27 @@ func TestApproverTooLate(t *testing.T) {
 	}
 }
 
-// An Approver that panics has not approved, and leaves nothing that Close would
-// wait for.
+// An Approver that panics, or ends its goroutine as t.FailNow does, has not approved, and
+// leaves nothing that Close would wait for. The same happens to the caller of Run.
 func TestApproverPanics(t *testing.T) {
 	t.Parallel()
-	s := stubs{platform: brokenStub(), noop: noopStub()}
-	h := s.host(t, host.Definition{}, func(o *host.Options) {
-		o.Approver = func(context.Context, host.ApprovalRequest) (policy.Approval, error) { panic("out of order") }
-	})
-	func() {
-		defer func() {
-			if r := recover(); r != "out of order" {
-				t.Errorf("recovered %v", r)
-			}
+	for want, end := range map[any]func(){"out of order": func() { panic("out of order") }, nil: runtime.Goexit} {
+		s := stubs{platform: brokenStub(), noop: noopStub()}
+		h := s.host(t, host.Definition{}, func(o *host.Options) {
+			o.Approver = func(context.Context, host.ApprovalRequest) (policy.Approval, error) { end(); return "", nil }
+		})
+		recovered := make(chan any, 1)
+		go func() {
+			defer func() { recovered <- recover() }()
+			h.Command(t.Context(), "", "true").Run()
+			t.Error("Run returned")
 		}()
-		h.Command(t.Context(), "", "true").Run()
-	}()
-	if err := h.Close(); err != nil || len(s.noop.runs) > 0 {
-		t.Errorf("%v, ran %q", err, s.noop.runs)
+		if r := <-recovered; r != want {
+			t.Errorf("recovered %v, not %v", r, want)
+		}
+		if err := h.Close(); err != nil || len(s.noop.runs) > 0 {
+			t.Errorf("%v, ran %q", err, s.noop.runs)
+		}
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
@@ -65,16 +64,19 @@ func (c *Cmd) beginInTime() error {
 	}
 	ctx = sandbox.WithStage(ctx, &c.stage)
 	closePipes := c.files.Closer()
-	begin := sync.OnceValue(func() error {
-		failed := true // also by a panic of one of the caller's functions, such as Approver
+	var err error
+	var panicked any
+	returned := false // not if one of the caller's functions, such as Approver, panics or ends its goroutine
+	begun := make(chan struct{})
+	go func() {
+		defer close(begun)
 		defer func() {
-			if failed {
+			if panicked = recover(); err != nil || !returned {
 				c.files.Close()
 			}
 			c.files.CloseChild()
 		}()
-		err := ctx.Err()
-		if err == nil {
+		if err = ctx.Err(); err == nil {
 			if err = c.begin(ctx); err != nil {
 				err = cmp.Or(c.checkCaller(), err) // a variable may be the cause of the first error
 			}
@@ -84,36 +86,37 @@ func (c *Cmd) beginInTime() error {
 			err = c.unstarted(ctx, err)
 			c.logRefusal(err)
 		}
-		failed = err != nil
-		return err
-	})
-	begun := make(chan struct{})
-	go func() {
-		defer close(begun)
-		defer func() { recover() }() // the next call of begin panics again
-		begin()
+		returned = true
 	}()
+	end := func() error {
+		if <-begun; panicked != nil {
+			panic(panicked)
+		} else if !returned {
+			runtime.Goexit()
+		}
+		return err
+	}
 	select {
 	case <-begun:
-		return begin()
+		return end()
 	case <-ctx.Done():
 	}
 	select {
 	case <-begun:
-		return begin() // without an error, supervise watches the process
+		return end() // without an error, supervise watches the process
 	case <-time.After(unwindTime):
 	}
 	c.mu.Lock() // for announce and change
 	c.abandoned.Store(true)
 	c.mu.Unlock()
 	closePipes() // so that readers and writers of the other ends do not wait
-	err := c.unstarted(ctx, ctx.Err())
+	late := c.unstarted(ctx, ctx.Err())
 	go func() {
-		if begin() == nil {
-			c.undo(err)
+		if end() == nil {
+			c.undo(late)
 		}
 	}()
-	return err
+	return late
 }
 
 // unstarted returns err, or the reason why the command is no longer wanted, if that caused err.
