@@ -129,9 +129,13 @@ func (c *covers) putBack(events []byte) {
 	}
 	b, lost := c.tree.built, []Op{}
 	for _, o := range c.tree.ops {
-		if dest := strings.TrimPrefix(o.Dest, "/"); covering(o) && !b.inPlace(dest) {
-			lost = append(lost, o)
+		switch dest := strings.TrimPrefix(o.Dest, "/"); {
+		case !covering(o):
+		case !b.inPlace(dest):
 			b.mounts[dest] = lostMount // the next mount gets its number
+			fallthrough
+		case b.mounts[dest] == absentMount:
+			lost = append(lost, o)
 		}
 	}
 	for _, o := range lost {
