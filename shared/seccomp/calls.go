@@ -1,7 +1,6 @@
 package seccomp
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -130,14 +129,15 @@ var arches = [...]arch{
 	{"arm64", 0xc00000b7}, // AUDIT_ARCH_AARCH64
 }
 
-// numberOf is the call's number, or absent.
-func (a arch) numberOf(name string) (uint32, error) {
+// numberOf is the call's number, or absent. A rule without its call must not become a filter, so a
+// name that is not in the table is a panic.
+func (a arch) numberOf(name string) uint32 {
 	i, ok := slices.BinarySearchFunc(calls[:], name, func(c numberedCall, name string) int { return strings.Compare(c.name, name) })
 	switch {
 	case !ok:
-		return 0, fmt.Errorf("call %q has no number", name)
+		panic("seccomp: the call " + name + " has no number")
 	case a.goarch == "arm64":
-		return calls[i].arm64, nil
+		return calls[i].arm64
 	}
-	return calls[i].amd64, nil
+	return calls[i].amd64
 }

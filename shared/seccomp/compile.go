@@ -1,7 +1,6 @@
 package seccomp
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -27,9 +26,6 @@ const (
 	retKillProcess = 0x80000000
 )
 
-// maxInstructions is the kernel's BPF_MAXINSNS.
-const maxInstructions = 4096
-
 // compile translates rules. The program checks the architecture first, because numbers mean nothing
 // without it. Then come the calls whose arguments matter, with a block for each, and then the calls
 // that are refused whatever their arguments are.
@@ -43,24 +39,12 @@ func compile(a arch, rules []rule) ([]bpf.RawInstruction, error) {
 		deny(enosys),
 	}
 	for _, name := range conditional(rules) {
-		block, err := blockOf(a, rules, name)
-		if err != nil {
-			return nil, err
-		}
-		program = append(program, block...)
+		program = append(program, blockOf(a, rules, name)...)
 	}
 	for _, e := range [...]errno{eperm, enosys} {
-		list, err := refuseAll(a, rules, e)
-		if err != nil {
-			return nil, err
-		}
-		program = append(program, list...)
+		program = append(program, refuseAll(a, rules, e)...)
 	}
-	program = append(program, bpf.RetConstant{Val: retAllow})
-	if len(program) > maxInstructions {
-		return nil, fmt.Errorf("the filter has %d instructions and the kernel takes %d", len(program), maxInstructions)
-	}
-	return bpf.Assemble(program)
+	return bpf.Assemble(append(program, bpf.RetConstant{Val: retAllow}))
 }
 
 // compileTracing translates the calls at which a traced command is stopped. It leaves calls of
@@ -72,23 +56,28 @@ func compileTracing(a arch) ([]bpf.RawInstruction, error) {
 		bpf.RetConstant{Val: retAllow},
 		bpf.LoadAbsolute{Off: offNumber, Size: 4},
 	}
-	for i := range traced.Calls() {
-		number, err := a.numberOf(traced.Calls()[i].Name)
-		if err != nil {
-			return nil, err
-		}
-		if number != absent {
+	for i, call := range traced.Calls() {
+		if number := a.numberOf(call.Name); number != absent {
 			program = append(program, bpf.JumpIf{Cond: bpf.JumpEqual, Val: number, SkipFalse: 1}, bpf.RetConstant{Val: retTrace | uint32(traced.Mark(i))})
 		}
 	}
 	return bpf.Assemble(append(program, bpf.RetConstant{Val: retAllow}))
 }
 
+// over is the distance of a jump. The rules are short enough, and a jump to elsewhere must not become
+// a filter.
+func over(instructions int) uint8 {
+	if instructions > math.MaxUint8 {
+		panic("seccomp: the rules are too long to jump over")
+	}
+	return uint8(instructions)
+}
+
 // blockOf makes the block for one call whose arguments matter.
-func blockOf(a arch, rules []rule, name string) ([]bpf.Instruction, error) {
-	number, err := a.numberOf(name)
-	if err != nil || number == absent {
-		return nil, err
+func blockOf(a arch, rules []rule, name string) []bpf.Instruction {
+	number := a.numberOf(name)
+	if number == absent {
+		return nil
 	}
 	var block []bpf.Instruction
 	for _, r := range rules {
@@ -97,43 +86,32 @@ func blockOf(a arch, rules []rule, name string) ([]bpf.Instruction, error) {
 		}
 	}
 	block = append(block, bpf.RetConstant{Val: retAllow})
-	if len(block) > math.MaxUint8 {
-		return nil, fmt.Errorf("the rules for %q are too long to jump over", name)
-	}
-	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: number, SkipFalse: uint8(len(block))}}, block...), nil
+	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: number, SkipFalse: over(len(block))}}, block...)
 }
 
 // refuseAll refuses with e the calls that are refused whatever their arguments.
-func refuseAll(a arch, rules []rule, e errno) ([]bpf.Instruction, error) {
+func refuseAll(a arch, rules []rule, e errno) (list []bpf.Instruction) {
 	var numbers []uint32
 	for _, r := range rules {
 		if len(r.tests) > 0 || r.deny != e {
 			continue
 		}
 		for _, name := range r.calls {
-			number, err := a.numberOf(name)
-			if err != nil {
-				return nil, err
-			}
-			if number != absent {
+			if number := a.numberOf(name); number != absent {
 				numbers = append(numbers, number)
 			}
 		}
 	}
 	if len(numbers) == 0 {
-		return nil, nil
+		return nil
 	}
-	if len(numbers) > math.MaxUint8 {
-		return nil, fmt.Errorf("too many calls are refused with %v to jump over", e)
-	}
-	var list []bpf.Instruction
 	for i, n := range numbers {
 		// Each comparison jumps to the return after the last one. The last one skips this return if
 		// it is another call.
-		list = append(list, bpf.JumpIf{Cond: bpf.JumpEqual, Val: n, SkipTrue: uint8(len(numbers) - 1 - i)})
+		list = append(list, bpf.JumpIf{Cond: bpf.JumpEqual, Val: n, SkipTrue: over(len(numbers) - 1 - i)})
 	}
 	list[len(list)-1] = bpf.JumpIf{Cond: bpf.JumpEqual, Val: numbers[len(numbers)-1], SkipFalse: 1}
-	return append(list, deny(e)), nil
+	return append(list, deny(e))
 }
 
 // conditional lists the calls that some rule refuses for some arguments alone.
@@ -155,21 +133,17 @@ func refuseIf(r rule) []bpf.Instruction {
 	code := []bpf.Instruction{deny(r.deny)}
 	for _, t := range slices.Backward(r.tests) {
 		head := []bpf.Instruction{bpf.LoadAbsolute{Off: offArgs + 8*uint32(t.arg), Size: 4}}
-		past := uint8(len(code)) // a rule has a few tests, of three instructions each
-		switch t.op {
-		case anyBit:
-			head = append(head, bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: t.mask, SkipFalse: past})
-		case equal, notEqual:
-			if t.mask != all {
-				head = append(head, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: t.mask})
-			}
-			jump := bpf.JumpIf{Cond: bpf.JumpEqual, Val: t.value, SkipFalse: past}
-			if t.op == notEqual {
-				jump = bpf.JumpIf{Cond: bpf.JumpEqual, Val: t.value, SkipTrue: past}
-			}
-			head = append(head, jump)
+		jump := bpf.JumpIf{Cond: bpf.JumpEqual, Val: t.value, SkipFalse: over(len(code))}
+		switch {
+		case t.op == anyBit:
+			jump.Cond, jump.Val = bpf.JumpBitsSet, t.mask
+		case t.mask != all:
+			head = append(head, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: t.mask})
 		}
-		code = append(head, code...)
+		if t.op == notEqual {
+			jump.SkipTrue, jump.SkipFalse = jump.SkipFalse, 0
+		}
+		code = append(append(head, jump), code...)
 	}
 	return code
 }

@@ -15,29 +15,31 @@ type Filter struct {
 }
 
 // New makes the filter for one of Go's architectures: amd64 or arm64.
-func New(goarch string, o Options) (Filter, error) {
-	for _, a := range arches {
-		if a.goarch != goarch {
-			continue
-		}
-		rules := rules(o)
-		program, err := compile(a, rules)
-		return Filter{a, rules, program}, err
+func New(goarch string, o Options) (f Filter, err error) {
+	if f.arch, err = archOf(goarch); err == nil {
+		f.rules = rules(o)
+		f.program, err = compile(f.arch, f.rules)
 	}
-	return Filter{}, fmt.Errorf("there is no system call filter for %s: only for amd64 and arm64", goarch)
+	return f, err
 }
 
 // Tracing makes the program that stops a traced command at the calls of package traced, for
 // one of Go's architectures. It is loaded on top of a filter of New, and refuses nothing: of
 // two filters the kernel takes the stricter answer, and a refusal is stricter than a stop.
-func Tracing(goarch string) (Filter, error) {
+func Tracing(goarch string) (f Filter, err error) {
+	if f.arch, err = archOf(goarch); err == nil {
+		f.program, err = compileTracing(f.arch)
+	}
+	return f, err
+}
+
+func archOf(goarch string) (arch, error) {
 	for _, a := range arches {
 		if a.goarch == goarch {
-			program, err := compileTracing(a)
-			return Filter{arch: a, program: program}, err
+			return a, nil
 		}
 	}
-	return Filter{}, fmt.Errorf("there is no tracing for %s: only for amd64 and arm64", goarch)
+	return arch{}, fmt.Errorf("there is no system call filter for %s: only for amd64 and arm64", goarch)
 }
 
 // Bytes is the program as the kernel of its architecture reads it: an array of

@@ -14,7 +14,7 @@ func (f Filter) String() string {
 	for _, r := range f.rules {
 		var names []string
 		for _, name := range r.calls {
-			if n, _ := f.arch.numberOf(name); n != absent {
+			if f.arch.numberOf(name) != absent {
 				names = append(names, name)
 			}
 		}
