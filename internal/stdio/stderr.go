@@ -29,17 +29,7 @@ func keepingEnds(w io.Writer, ends *Ends) io.Writer {
 	if ends == nil {
 		return w
 	}
-	return keeper{w, ends}
-}
-
-type keeper struct {
-	io.Writer
-	ends *Ends
-}
-
-func (k keeper) Write(p []byte) (int, error) {
-	k.ends.Write(p)
-	return k.Writer.Write(p)
+	return io.MultiWriter(ends, w)
 }
 
 // follow returns a duplicate of out, if out is a pipe, a socket or a regular file: the package then
@@ -65,11 +55,10 @@ func isCopied(file os.FileInfo) bool {
 	return file.Mode().IsRegular() || file.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
 }
 
-// sameFile reports whether two files are the same pipe, socket or regular file.
 func sameFile(f, g *os.File) bool {
 	a, errA := f.Stat()
 	b, errB := g.Stat()
-	return errA == nil && errB == nil && isCopied(a) && os.SameFile(a, b)
+	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
 func duplicate(f *os.File) (again *os.File, err error) {

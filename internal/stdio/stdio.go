@@ -338,14 +338,14 @@ func closeAll(files []*os.File) {
 }
 
 // sameOutput reports whether two writers lead to the same place. As in os/exec, writers that Go
-// cannot compare are different. Two files of one terminal or pipe are the same.
+// cannot compare are different. Two open files of one terminal or pipe are the same.
 func sameOutput(a, b io.Writer) bool {
 	if sameWriter(a, b) {
 		return true
 	}
 	f, _ := a.(*os.File)
 	g, _ := b.(*os.File)
-	return f != nil && g != nil && (isTerminal(f) && isTerminal(g) && sameDevice(f, g) || sameFile(f, g))
+	return f != nil && g != nil && sameFile(f, g)
 }
 
 // sameWriter compares as os/exec does.

@@ -17,7 +17,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
-// terminal is a terminal pair of the host. A nil terminal can be closed.
+// terminal is a terminal pair of the host.
 type terminal struct {
 	master, slave *os.File
 	once          sync.Once
@@ -138,12 +138,6 @@ func sizeOf(f *os.File) (size TerminalSize) {
 	return size
 }
 
-func sameDevice(f, g *os.File) bool {
-	a, errA := f.Stat()
-	b, errB := g.Stat()
-	return errA == nil && errB == nil && a.Sys().(*syscall.Stat_t).Rdev == b.Sys().(*syscall.Stat_t).Rdev
-}
-
 // resize sets the size; the kernel signals the foreground process group.
 func (p *terminal) resize(size TerminalSize) error {
 	return frame.Control(p.master, func(fd int) error {
@@ -155,12 +149,8 @@ func (p *terminal) resize(size TerminalSize) error {
 func (p *terminal) output() io.Reader { return terminalReader{p} }
 
 // ended tells the terminal that the command has ended, and hangs up. Where an engine does not
-// isolate, processes of the command can hold the terminal open, but can no longer write to it. A
-// nil terminal accepts the call.
+// isolate, processes of the command can hold the terminal open, but can no longer write to it.
 func (p *terminal) ended() {
-	if p == nil {
-		return
-	}
 	p.over.Store(true)
 	p.master.SetReadDeadline(time.Now().Add(drainPatience))
 }
@@ -169,9 +159,6 @@ func (p *terminal) ended() {
 const drainPatience = 100 * time.Millisecond
 
 func (p *terminal) close() {
-	if p == nil {
-		return
-	}
 	p.once.Do(func() {
 		p.master.Close()
 		p.slave.Close()
