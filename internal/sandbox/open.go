@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/sbxhost/sbxhost/internal/facts"
@@ -328,16 +329,8 @@ func (p *Pool) Engine(ctx context.Context, name string) (*launch.Engine, error) 
 // that does not need it any more calls cancel.
 func (p *Pool) engineAhead(ctx context.Context, name string) (wait func() (*launch.Engine, error), cancel func()) {
 	ctx, cancel = context.WithCancel(ctx)
-	var e *launch.Engine
-	var err error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		e, err = p.Engine(ctx, name)
-	}()
+	wait = sync.OnceValues(func() (*launch.Engine, error) { return p.Engine(ctx, name) })
+	go wait()
 	runtime.Gosched() // start first: to wake another thread for it takes half a millisecond
-	return func() (*launch.Engine, error) {
-		<-done
-		return e, err
-	}, cancel
+	return wait, cancel
 }
