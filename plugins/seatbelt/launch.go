@@ -139,24 +139,25 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *cmdengine.La
 	if err != nil {
 		return nil, err
 	}
-	s, err := newOwn(spec)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			s.dir.Remove()
-		}
-	}()
 	out, err := newOutlet(spec)
 	if err != nil {
 		return nil, err
 	}
+	s, err := newOwn(spec)
+	ended := func() {
+		out.close()
+		if s != nil {
+			s.dir.Remove()
+		}
+	}
 	defer func() {
 		if err != nil {
-			out.close()
+			ended()
 		}
 	}()
+	if err != nil {
+		return nil, err
+	}
 	s.proxy = out.port
 	env, err := environment(p, out.network.Environment(cmd.Env, out.gate), s.places)
 	if err != nil {
@@ -177,10 +178,7 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *cmdengine.La
 			Dir:  cmd.Dir,
 		},
 		Begun: out.hear,
-		Ended: func() {
-			out.close()
-			s.dir.Remove()
-		},
+		Ended: ended,
 	}, nil
 }
 

@@ -3,15 +3,17 @@ package seatbelt
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
 
 // systemPrograms are the directories from which minimal.sb lets programs run.
-var systemPrograms = [...]string{
+var systemPrograms = []string{
 	"/bin", "/sbin", "/usr", "/System/Library", "/System/Cryptexes", "/Library/Apple", "/Library/Developer",
 	"/Library/Frameworks", "/Library/Java", "/opt", "/nix/store", "/nix/var/nix/profiles",
 }
@@ -23,7 +25,7 @@ func (p *policy) find(cmd *shared.Command) (string, error) {
 	env := cmd.Env
 	if !strings.Contains(name, "/") {
 		var usable []string
-		for dir := range strings.SplitSeq(pathOf(env), ":") {
+		for dir := range strings.SplitSeq(sandboxinit.SearchPath(env), ":") {
 			if filepath.IsAbs(dir) && p.executableAt(resolved(dir)) {
 				usable = append(usable, dir)
 			}
@@ -52,25 +54,13 @@ func (p *policy) executableAt(at string) bool {
 	if _, ok := p.areaAt(at); ok {
 		return true
 	}
-	for _, h := range p.hiddenAround {
-		if paths.Inside(h.path, at) {
-			return false
-		}
+	switch around := func(h area) bool { return paths.Inside(h.path, at) }; {
+	case slices.ContainsFunc(p.hiddenAround, around):
+		return false
+	case p.spec.Filesystem == shared.FilesystemHost:
+		return !paths.InsideAny([]string{"/dev", "/private/tmp", "/private/var/tmp", "/private/var/folders", "/private/var/run"}, at)
 	}
-	if p.spec.Filesystem == shared.FilesystemHost {
-		for _, hidden := range [...]string{"/dev", "/private/tmp", "/private/var/tmp", "/private/var/folders", "/private/var/run"} {
-			if paths.Inside(hidden, at) {
-				return false
-			}
-		}
-		return true
-	}
-	for _, dir := range systemPrograms {
-		if paths.Inside(dir, at) {
-			return true
-		}
-	}
-	return strings.HasPrefix(at, "/Applications/Xcode")
+	return paths.InsideAny(systemPrograms, at) || strings.HasPrefix(at, "/Applications/Xcode")
 }
 
 // resolved is the kernel's path for p, or p if nothing is there.
@@ -83,13 +73,4 @@ func resolved(p string) string {
 		return p
 	}
 	return real
-}
-
-func pathOf(env []string) string {
-	for _, entry := range env {
-		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
-			return value
-		}
-	}
-	return ""
 }

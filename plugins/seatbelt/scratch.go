@@ -19,32 +19,30 @@ type commandFiles struct {
 }
 
 // newOwn makes the directories, in the session's if there is one.
-func newOwn(spec *shared.Spec) (_ *commandFiles, err error) {
-	parent := cmp.Or(spec.Session.Dir, os.TempDir())
-	// The kernel uses resolved paths.
-	if parent, err = filepath.EvalSymlinks(parent); err != nil {
-		return nil, unavailable("a place for temporary files", err)
-	}
-	if parent, err = canonical(parent); err != nil {
-		return nil, unavailable("a place for temporary files", err)
-	}
-	dir, err := scratch.New(parent, "seatbelt", spec.User)
-	if err != nil {
-		return nil, unavailable("a place for temporary files", err)
-	}
-	s := &commandFiles{dir: dir, profile: filepath.Join(dir.Path, "profile.sb")}
-	s.scratch = dir.Path
-	if spec.Session.Dir != "" {
-		s.scratch = parent
-	}
-	if err := s.populate(spec); err != nil {
-		dir.Remove()
+func newOwn(spec *shared.Spec) (*commandFiles, error) {
+	s := &commandFiles{}
+	if err := s.make(spec); err != nil {
+		s.dir.Remove()
 		return nil, unavailable("a place for temporary files", err)
 	}
 	return s, nil
 }
 
-func (s *commandFiles) populate(spec *shared.Spec) (err error) {
+func (s *commandFiles) make(spec *shared.Spec) error {
+	parent, err := filepath.EvalSymlinks(cmp.Or(spec.Session.Dir, os.TempDir())) // the kernel uses resolved paths
+	if err == nil {
+		parent, err = canonical(parent)
+	}
+	if err == nil {
+		s.dir, err = scratch.New(parent, "seatbelt", spec.User)
+	}
+	if err != nil {
+		return err
+	}
+	s.profile, s.scratch = filepath.Join(s.dir.Path, "profile.sb"), s.dir.Path
+	if spec.Session.Dir != "" {
+		s.scratch = parent
+	}
 	if s.temp, err = s.dir.Make("tmp"); err != nil || spec.Home == "" {
 		return err
 	}
