@@ -36,25 +36,16 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 	f := &Facts{uid: uid, memory: memory, tree: t}
 	t = remember(t)
 	for _, p := range curated.Roots {
-		e, err := t.lstat(p)
-		if err != nil {
+		real, e := resolve(t, p)
+		if e.kind != directory {
 			continue
 		}
-		switch e.kind {
-		case directory:
-			f.roots = append(f.roots, holder.Op{Kind: holder.ReadOnlyBind, Source: p, Dest: p, Why: "filesystem"})
-		case symlink:
-			real, target := resolve(t, p)
-			if target.kind != directory {
-				continue
-			}
-			if systemPath(real) {
-				// Relative, because bubblewrap makes mount points before the new root is the root.
-				f.roots = append(f.roots, holder.Op{Kind: holder.Symlink, Source: relative(p, real), Dest: p, Why: "filesystem"})
-			} else {
-				f.roots = append(f.roots, holder.Op{Kind: holder.ReadOnlyBind, Source: real, Dest: p, Why: "filesystem"})
-			}
+		o := holder.Op{Kind: holder.ReadOnlyBind, Source: real, Dest: p, Why: "filesystem"}
+		if real != p && systemPath(real) {
+			// Relative, because bubblewrap makes mount points before the new root is the root.
+			o.Kind, o.Source = holder.Symlink, relative(p, real)
 		}
+		f.roots = append(f.roots, o)
 	}
 	// Binds precede the links to them.
 	slices.SortStableFunc(f.roots, func(a, b holder.Op) int { return int(a.Kind) - int(b.Kind) })

@@ -1,7 +1,6 @@
 package mountplan
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/sbxhost/sbxhost/internal/engine/holder"
@@ -50,10 +49,9 @@ func bounded(ops []holder.Op) error {
 		dests[i] = o.Dest
 	}
 	dir, n := hostpath.MostIn(dests)
-	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "deny_paths",
-		Message: fmt.Sprintf("hiding and protecting needs %d mounts with %d bytes of paths, more than %d or %d; %d of them are in %s",
-			len(ops), size, maxSteps, maxStepBytes, n, hostpath.Quote(dir)),
-		Hint: "remove what is not needed there, or hide a directory as a whole by its name in deny_paths"}
+	return invalid("deny_paths", "remove what is not needed there, or hide a directory as a whole by its name in deny_paths",
+		"hiding and protecting needs %d mounts with %d bytes of paths, more than %d or %d; %d of them are in %s",
+		len(ops), size, maxSteps, maxStepBytes, n, hostpath.Quote(dir))
 }
 
 type planner struct {

@@ -40,7 +40,7 @@ func (p *planner) settle(ops []holder.Op) ([]holder.Op, error) {
 		}
 		return pinned(ops), nil
 	}
-	return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "bind_paths", Message: "the destinations lead to one another through symlinks"}
+	return nil, invalid("bind_paths", "", "the destinations lead to one another through symlinks")
 }
 
 // parentsFirst orders steps; at the same place, what hides comes after what shows.
@@ -121,7 +121,7 @@ func (v *view) dropHidden(ops []holder.Op) ([]holder.Op, error) {
 				continue
 			}
 			if o.Kind == holder.Missing && !o.Ignore {
-				return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: fmt.Sprintf("%q, which must be hidden, does not exist", o.Dest)}
+				return nil, invalid(o.Why, "", "%q, which must be hidden, does not exist", o.Dest)
 			}
 			if o.Kind == holder.Missing {
 				continue
@@ -147,8 +147,7 @@ func unique(ops []holder.Op) ([]holder.Op, error) {
 				*last = o // a mount replaces the view's own
 			case o.Why == "filesystem" && (o.Kind == holder.Memory || o.Kind == holder.Home):
 			default:
-				return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
-					Message: fmt.Sprintf("destination %q is that of %s too", o.Dest, last.Why)}
+				return nil, invalid(o.Why, "", "destination %q is that of %s too", o.Dest, last.Why)
 			}
 			continue
 		}
@@ -176,10 +175,9 @@ func (p *planner) check(ops []holder.Op) error {
 			}
 			switch e.kind {
 			case absent:
-				return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: fmt.Sprintf("%q does not exist", o.Source),
-					Hint: "create it, or mark the bind optional"}
+				return invalid(o.Why, "create it, or mark the bind optional", "%q does not exist", o.Source)
 			case symlink:
-				return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: fmt.Sprintf("%q has become a symlink", o.Source)}
+				return invalid(o.Why, "", "%q has become a symlink", o.Source)
 			}
 			want = e.kind
 		}
@@ -193,17 +191,15 @@ func (p *planner) check(ops []holder.Op) error {
 				Message: fmt.Sprintf("this machine has no %s on which to mount the sandbox's own", o.Dest),
 				Hint:    `create an empty one, or use filesystem = "minimal"`}
 		case at.kind == absent && at.host != "":
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
-				Message: fmt.Sprintf("destination %q does not exist in the bind around it (%q on the host)", o.Dest, at.host),
-				Hint:    "create it on the host, or choose a destination outside of the other binds"}
+			return invalid(o.Why, "create it on the host, or choose a destination outside of the other binds",
+				"destination %q does not exist in the bind around it (%q on the host)", o.Dest, at.host)
 		case at.kind == absent, at.viewEntry:
 		case at.kind != want:
 			is, needs := "a directory", "a file"
 			if want == directory {
 				is, needs = needs, is
 			}
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
-				Message: fmt.Sprintf("destination %q is %s, where %s is needed to mount on", o.Dest, is, needs)}
+			return invalid(o.Why, "", "destination %q is %s, where %s is needed to mount on", o.Dest, is, needs)
 		}
 		v.add(o)
 	}
@@ -221,26 +217,27 @@ func refuseReserved(o holder.Op) error {
 	}
 	for _, dir := range reserved {
 		if paths.Inside(dir, o.Dest) {
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: fmt.Sprintf(verb, o.Dest, dir)}
+			return invalid(o.Why, "", verb, o.Dest, dir)
 		}
 	}
 	if o.Dest == "/" {
-		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: `destination "/" would replace the whole view`,
-			Hint: `use filesystem = "host" to see the host's tree`}
+		return invalid(o.Why, `use filesystem = "host" to see the host's tree`, `destination "/" would replace the whole view`)
 	}
 	return nil
 }
 
 func placeError(o holder.Op, err error) error {
-	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why, Message: fmt.Sprintf("destination %q: %v", o.Dest, err)}
-	if o.Hides() {
-		e.Message = fmt.Sprintf("cannot hide %q: %v", o.Dest, err)
-	}
 	if _, ok := errors.AsType[*plantedLinkError](err); ok {
-		e.Message = fmt.Sprintf("destination %q %v, which a command can change", o.Dest, err)
-		e.Hint = "name the path that it leads to"
+		return invalid(o.Why, "name the path that it leads to", "destination %q %v, which a command can change", o.Dest, err)
 	}
-	return e
+	if o.Hides() {
+		return invalid(o.Why, "", "cannot hide %q: %v", o.Dest, err)
+	}
+	return invalid(o.Why, "", "destination %q: %v", o.Dest, err)
+}
+
+func invalid(attribute, hint, format string, a ...any) error {
+	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: fmt.Sprintf(format, a...), Hint: hint}
 }
 
 // view is the base view, to which steps can be added.
