@@ -83,11 +83,9 @@ const FakeRange = "198.18.0.0/15"
 // Fake reports whether an address is in 198.18.0.0/15, the range that stands for names inside
 // sandboxes. No name on the network has such an address, unless another program uses the range in
 // the same way.
-func Fake(addr netip.Addr) bool {
-	addr = addr.Unmap()
-	b := addr.As16()
-	return addr.Is4() && b[12] == 198 && b[13]&^1 == 18
-}
+func Fake(addr netip.Addr) bool { return fake.Contains(addr.Unmap()) }
+
+var fake = netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18}), 15)
 
 // CheckAddress says why a name must not lead to an address; nil if it may. own are the machine's
 // own addresses.

@@ -2,7 +2,6 @@ package egress
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"strings"
 )
@@ -18,15 +17,8 @@ type Publish struct {
 // ParsePublish reads "3000", which means 127.0.0.1:3000 for port 3000 inside; "8080:80" with
 // another port inside; and "0.0.0.0:8080:80" or "[::1]:8080:80" with the listen address. Without an
 // address, the host listens on its loopback, which other machines cannot reach.
-func ParsePublish(text string) (Publish, error) {
-	p, err := parsePublish(text)
-	if err != nil {
-		return Publish{}, fmt.Errorf("%s %w", quote(text), err)
-	}
-	return p, nil
-}
-
-func parsePublish(text string) (p Publish, err error) {
+func ParsePublish(text string) (p Publish, err error) {
+	defer naming(text, &err)
 	rest, inside := "", text
 	if i := strings.LastIndexByte(text, ':'); i >= 0 {
 		rest, inside = text[:i], text[i+1:]

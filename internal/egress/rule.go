@@ -37,15 +37,8 @@ func defaultPorts() []uint16 { return []uint16{80, 443} }
 
 // ParseRule reads a rule in the form of the package's documentation. It converts a name that is not
 // ASCII to its DNS form (IDNA: "bücher.example" is "xn--bcher-kva.example").
-func ParseRule(text string) (Rule, error) {
-	r, err := parseRule(text)
-	if err != nil {
-		return Rule{}, fmt.Errorf("%s %w", quote(text), err)
-	}
-	return r, nil
-}
-
-func parseRule(text string) (r Rule, err error) {
+func ParseRule(text string) (r Rule, err error) {
+	defer naming(text, &err)
 	words := strings.Fields(text)
 	switch {
 	case len(words) == 0:
@@ -174,6 +167,13 @@ func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' |
 
 func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(c rune) bool { return c >= 0x80 }) < 0
+}
+
+// naming begins an error with the text that it is about.
+func naming(text string, err *error) {
+	if *err != nil {
+		*err = fmt.Errorf("%s %w", quote(text), *err)
+	}
 }
 
 // quote shows a user's text, at most one line of it.
