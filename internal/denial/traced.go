@@ -58,11 +58,10 @@ func (f *Failure) ofTraced(c *shared.TracedCall) Denial {
 
 // causeOf returns the cause for the error of a call with a path.
 func causeOf(name string) cause {
-	switch name {
-	case "EROFS", "EBUSY", "EXDEV":
-		return unwritable
-	case "EACCES", "EPERM":
-		return refused
+	for _, c := range [...]cause{unwritable, refused} {
+		if slices.Contains(phrases[c], name) {
+			return c
+		}
 	}
 	return absent
 }
