@@ -100,10 +100,10 @@ func TestReleaseWhileAnotherIsKilled(t *testing.T) {
 	a, b := s.two(t)
 	h := s.hold(b, "d/x")
 	s.hold(a, "d/x")
-	unclaim(a.stubs[s.tree+"/d"].fd)
+	hostpath.Unlock(a.stubs[s.tree+"/d"].fd)
 	h.Release()
 	s.expect(t, "d", "d/x")
-	unclaim(a.stubs[s.tree+"/d/x"].fd)
+	hostpath.Unlock(a.stubs[s.tree+"/d/x"].fd)
 	clear(a.stubs)
 	s.hold(b, "d/x").Release()
 	s.expect(t)
@@ -125,7 +125,7 @@ func TestLockedByAnother(t *testing.T) {
 		}
 		defer f.Close()
 		defer unix.Flock(int(f.Fd()), unix.LOCK_UN)
-		unclaim(a.stubs[s.tree+"/"+name].fd) // as in the moment between two locks
+		hostpath.Unlock(a.stubs[s.tree+"/"+name].fd) // as in the moment between two locks
 		a.stubs[s.tree+"/"+name].fd = -1
 		if err := hostpath.TryLock(int(f.Fd()), unix.LOCK_EX); err != nil {
 			t.Fatal(err)

@@ -104,7 +104,7 @@ func create(ctx context.Context, s Stub, dir int) (*heldStub, error) {
 		}
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err != nil {
-			unclaim(fd)
+			hostpath.Unlock(fd)
 			return nil, err
 		}
 		return newHeldStub(s, fd, &st), nil
@@ -238,13 +238,11 @@ func claim(ctx context.Context, s Stub, dir int) (*heldStub, error) {
 		err = unix.ENOENT
 	}
 	if err != nil {
-		unclaim(fd)
+		hostpath.Unlock(fd)
 		return nil, err
 	}
 	return one, nil
 }
-
-func unclaim(fd int) { hostpath.Unlock(fd) }
 
 // claimPatience is how long to wait for a process that removes a stub, which takes microseconds. A
 // command can lock forever every file that it sees.
@@ -292,7 +290,7 @@ func (m *heldStub) remove() bool {
 	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
 		return false
 	}
-	defer unclaim(m.fd)
+	defer hostpath.Unlock(m.fd)
 	if err != nil {
 		return true
 	}

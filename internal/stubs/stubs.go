@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // A Registry holds stubs for one process. It is safe for concurrent use.
@@ -121,7 +123,7 @@ func (r *Registry) add(h *Hold, one *heldStub) {
 	if old := r.stubs[one.Path]; old != nil {
 		// Somebody has removed a stub that others here still need.
 		one.holds += old.holds
-		unclaim(old.fd)
+		hostpath.Unlock(old.fd)
 	}
 	r.stubs[one.Path] = one
 	h.paths = append(h.paths, one.Path)
@@ -173,7 +175,7 @@ func (r *Registry) Close() {
 	}
 	r.remove(all)
 	for _, one := range r.stubs {
-		unclaim(one.fd)
+		hostpath.Unlock(one.fd)
 	}
 	clear(r.stubs)
 }
