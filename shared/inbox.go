@@ -41,7 +41,7 @@ func (b *inbox) put(t wire.FilesToken, files []*os.File) {
 	defer b.mu.Unlock()
 	if _, again := b.waiting[t]; again {
 		b.drop(t) // the host repeats a token to take its files back
-		closeFiles(files)
+		frame.CloseFiles(files)
 		return
 	}
 	b.waiting[t] = files
@@ -56,7 +56,7 @@ func (b *inbox) put(t wire.FilesToken, files []*os.File) {
 
 // drop closes the files of t; the caller holds the lock.
 func (b *inbox) drop(t wire.FilesToken) {
-	closeFiles(b.waiting[t])
+	frame.CloseFiles(b.waiting[t])
 	delete(b.waiting, t)
 }
 
@@ -80,10 +80,10 @@ func (b *inbox) claim(ctx context.Context, t wire.FilesToken, n int) ([]*os.File
 		case len(files) == n:
 			return files, nil
 		case len(files) > n:
-			closeFiles(files)
+			frame.CloseFiles(files)
 			return nil, invalid("stdio", "%d descriptors were announced and %d sent", n, len(files))
 		default: // the kernel drops descriptors beyond the process's limit
-			closeFiles(files)
+			frame.CloseFiles(files)
 			return nil, &Error{
 				Kind:    ErrUnavailable,
 				Message: "the stdio descriptors did not fit into the engine process",
@@ -98,12 +98,6 @@ func (b *inbox) claim(ctx context.Context, t wire.FilesToken, n int) ([]*os.File
 	}
 }
 
-func closeFiles(files []*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
-}
-
 // receive fills b from the engine's end of a channel. It returns nil at the end of the channel.
 func (b *inbox) receive(channel syscall.Conn) error {
 	raw, err := channel.SyscallConn()
@@ -111,7 +105,7 @@ func (b *inbox) receive(channel syscall.Conn) error {
 		return err
 	}
 	in := &descriptorReader{raw: raw}
-	defer func() { closeFiles(in.files) }()
+	defer func() { frame.CloseFiles(in.files) }()
 	for {
 		var t wire.FilesToken
 		if _, err := io.ReadFull(in, t[:]); errors.Is(err, io.EOF) {

@@ -89,7 +89,7 @@ func TestInboxOrders(t *testing.T) {
 	claimed := make(chan error)
 	go func() {
 		files, err := in.claim(context.Background(), wire.FilesToken{1}, 1)
-		closeFiles(files)
+		frame.CloseFiles(files)
 		claimed <- err
 	}()
 	send(wire.FilesToken{1}, r)

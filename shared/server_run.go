@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/internal/wire"
 	pb "github.com/sbxhost/sbxhost/shared/enginepb"
 )
@@ -96,11 +97,7 @@ func (s *server) stdio(ctx context.Context, in *pb.RunRequest) (stdio Stdio, err
 // start always closes this process's copies of the files. Only the command may have them, or a
 // reader would never see the end.
 func start(ctx context.Context, box Sandbox, cmd Command, stdio Stdio) (Process, error) {
-	defer func() {
-		for _, f := range []*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr} {
-			f.Close()
-		}
-	}()
+	defer frame.CloseFiles([]*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr})
 	if err := stdio.Validate(); err != nil {
 		return nil, err
 	}

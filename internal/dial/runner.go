@@ -22,6 +22,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
@@ -46,14 +47,10 @@ func newRunner(cmd *exec.Cmd) *runner {
 // Start starts the process from a thread that lives until the process is gone: the kernel sends
 // Pdeathsig when the forking *thread* ends.
 func (r *runner) Start(context.Context) error {
-	stdoutRead, stdoutWrite, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	stderrRead, stderrWrite, err := os.Pipe()
-	if err != nil {
-		stdoutRead.Close()
-		stdoutWrite.Close()
+	stdoutRead, stdoutWrite, err1 := os.Pipe()
+	stderrRead, stderrWrite, err2 := os.Pipe()
+	if err := errors.Join(err1, err2); err != nil {
+		frame.CloseFiles([]*os.File{stdoutRead, stdoutWrite, stderrRead, stderrWrite})
 		return err
 	}
 	r.cmd.Stdout, r.cmd.Stderr = stdoutWrite, stderrWrite

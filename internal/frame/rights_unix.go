@@ -63,6 +63,13 @@ func CloseAll(fds []int) {
 	}
 }
 
+// CloseFiles closes files; some may be nil.
+func CloseFiles(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
 // A Receiver reads a socket, and keeps the received descriptors.
 type Receiver struct {
 	Socket int

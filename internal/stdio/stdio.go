@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -310,15 +311,15 @@ func (f *Files) waitCopied(delay time.Duration, more <-chan struct{}) error {
 // wait while another goroutine uses f.
 func (f *Files) Closer() (closePipes func()) {
 	now := slices.Concat(f.child, f.parent)
-	return func() { closeAll(now) }
+	return func() { frame.CloseFiles(now) }
 }
 
 // CloseChild closes the command's side of all files.
-func (f *Files) CloseChild() { closeAll(f.child) }
+func (f *Files) CloseChild() { frame.CloseFiles(f.child) }
 
 // Close closes everything except the files of CloseChild.
 func (f *Files) Close() {
-	closeAll(f.parent)
+	frame.CloseFiles(f.parent)
 	f.closeMade()
 }
 
@@ -328,12 +329,6 @@ func (f *Files) closeMade() {
 	}
 	for _, t := range f.terminals {
 		t.close()
-	}
-}
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		f.Close()
 	}
 }
 

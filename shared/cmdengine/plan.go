@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 
+	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -34,7 +35,7 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 		if err != nil {
 			return shared.Plan{}, err
 		}
-		closeAll(c.ExtraFiles)
+		frame.CloseFiles(c.ExtraFiles)
 		plan.Argv = append(plan.Argv, c.Args...)
 		if s.engine.config.Init {
 			plan.Argv = append(plan.Argv, PlannedInit()...)

@@ -3,6 +3,8 @@ package cmdengine
 import (
 	"context"
 	"os"
+
+	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
 // A spare is a sandbox without a command: its init has made all but the last part, and waits. It
@@ -19,7 +21,7 @@ func (s *sandbox) makeSpare() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.spare != nil {
+	if s.open.Err() != nil || s.spare != nil {
 		return
 	}
 	one := &spare{ready: make(chan struct{})}
@@ -30,7 +32,7 @@ func (s *sandbox) makeSpare() {
 		if err != nil {
 			return // the next command reports the error
 		}
-		defer closeAll(c.ExtraFiles)
+		defer frame.CloseFiles(c.ExtraFiles)
 		if c.Same == nil {
 			return
 		}
