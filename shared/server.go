@@ -62,23 +62,23 @@ func (s *server) panicked(method string, value any) error {
 	return &Error{Kind: ErrBroken, Message: fmt.Sprintf("the engine panicked in %s: %v", method, value)}
 }
 
-func (s *server) Info(ctx context.Context, _ *pb.InfoRequest) (_ *pb.InfoReply, err error) {
-	defer s.finishCall("Info", &err)
-	defer func() { go pb.Warm() }() // the host sends more only after the reply
-	info, err := s.engine.Info(ctx)
+// answer returns the engine's value on the wire.
+func answer[Reply, V any](value V, err error) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pb.To[pb.InfoReply](&info), nil
+	return pb.To[Reply](&value), nil
+}
+
+func (s *server) Info(ctx context.Context, _ *pb.InfoRequest) (_ *pb.InfoReply, err error) {
+	defer s.finishCall("Info", &err)
+	defer func() { go pb.Warm() }() // the host sends more only after the reply
+	return answer[pb.InfoReply](s.engine.Info(ctx))
 }
 
 func (s *server) Probe(ctx context.Context, _ *pb.ProbeRequest) (_ *pb.ProbeReply, err error) {
 	defer s.finishCall("Probe", &err)
-	probe, err := s.engine.Probe(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return pb.To[pb.ProbeReply](&probe), nil
+	return answer[pb.ProbeReply](s.engine.Probe(ctx))
 }
 
 func (s *server) Open(in *pb.OpenRequest, stream pb.Engine_OpenServer) (err error) {
@@ -173,11 +173,7 @@ func (s *server) Plan(ctx context.Context, in *pb.PlanRequest) (_ *pb.PlanReply,
 	if err != nil {
 		return nil, err
 	}
-	plan, err := box.Plan(ctx, cmd)
-	if err != nil {
-		return nil, err
-	}
-	return pb.To[pb.PlanReply](&plan), nil
+	return answer[pb.PlanReply](box.Plan(ctx, cmd))
 }
 
 func (s *server) Signal(ctx context.Context, in *pb.SignalRequest) (_ *pb.SignalReply, err error) {

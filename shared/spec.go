@@ -223,23 +223,23 @@ func (s Features) Has(f Feature) bool { return slices.Contains(s, f) }
 // Validate checks the form of s, never the file system. Engines call it first in Open. Its errors
 // are ErrInvalidSpec and name the field.
 func (s *Spec) Validate() error {
-	if s.Filesystem != FilesystemMinimal && s.Filesystem != FilesystemHost {
+	switch n := &s.Network; {
+	case s.Filesystem != FilesystemMinimal && s.Filesystem != FilesystemHost:
 		return invalid("filesystem", "unknown filesystem view %d", int32(s.Filesystem))
-	}
-	if s.Network.Mode < NetworkNone || s.Network.Mode > NetworkNames {
-		return invalid("network", "unknown network mode %d", int32(s.Network.Mode))
-	}
-	if len(s.Network.Names) > 0 && s.Network.Mode != NetworkNames {
-		return invalid("network", "names are listed for the network %q", s.Network.Mode)
-	}
-	if len(s.Network.Inject.Credentials) > 0 && s.Network.Mode != NetworkNames {
-		return invalid("credentials", "credentials are put into requests for the network %q", s.Network.Mode)
-	}
-	if slices.Contains(s.Network.HostPorts, 0) {
+	case n.Mode < NetworkNone || n.Mode > NetworkNames:
+		return invalid("network", "unknown network mode %d", int32(n.Mode))
+	case len(n.Names) > 0 && n.Mode != NetworkNames:
+		return invalid("network", "names are listed for the network %q", n.Mode)
+	case len(n.Inject.Credentials) > 0 && n.Mode != NetworkNames:
+		return invalid("credentials", "credentials are put into requests for the network %q", n.Mode)
+	case slices.Contains(n.HostPorts, 0):
 		return invalid("host_ports", "0 is not a port")
-	}
-	if !(s.Limits.CPUs >= 0 && s.Limits.CPUs <= math.MaxFloat64) { // nor NaN
+	case !(s.Limits.CPUs >= 0 && s.Limits.CPUs <= math.MaxFloat64): // nor NaN
 		return invalid("limits.cpus", "is negative, or no finite number")
+	case s.Session.Processes && (s.Session.ID == "" || s.Session.Dir == ""):
+		return invalid("session.processes", "the session has no directory")
+	case len(s.Options) > 0 && !json.Valid(s.Options):
+		return invalid("options", "not valid JSON")
 	}
 	if s.Home != "" {
 		if err := checkPath("home", s.Home); err != nil {
@@ -251,9 +251,6 @@ func (s *Spec) Validate() error {
 			return err
 		}
 	}
-	if s.Session.Processes && (s.Session.ID == "" || s.Session.Dir == "") {
-		return invalid("session.processes", "the session has no directory")
-	}
 	if err := validTable(s.Table); err != nil {
 		return err
 	}
@@ -264,9 +261,6 @@ func (s *Spec) Validate() error {
 		if !strings.HasPrefix(p, "/dev/") {
 			return invalid("devices", "%q is not in /dev", p)
 		}
-	}
-	if len(s.Options) > 0 && !json.Valid(s.Options) {
-		return invalid("options", "not valid JSON")
 	}
 	return nil
 }

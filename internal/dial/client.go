@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sbxhost/sbxhost/internal/events"
 	"github.com/sbxhost/sbxhost/internal/wire"
@@ -41,21 +42,21 @@ type client struct {
 	patience time.Duration
 }
 
+// valueOf returns the value of an engine's answer.
+func valueOf[V any](reply proto.Message, err error) (value V, _ error) {
+	if err != nil {
+		return value, errorFromStatus(err)
+	}
+	return pb.From[V](reply)
+}
+
 func (c *client) Info(ctx context.Context) (shared.Info, error) {
 	go pb.Warm()
-	reply, err := c.engine.Info(ctx, &pb.InfoRequest{})
-	if err != nil {
-		return shared.Info{}, errorFromStatus(err)
-	}
-	return pb.From[shared.Info](reply)
+	return valueOf[shared.Info](c.engine.Info(ctx, &pb.InfoRequest{}))
 }
 
 func (c *client) Probe(ctx context.Context) (shared.Probe, error) {
-	reply, err := c.engine.Probe(ctx, &pb.ProbeRequest{})
-	if err != nil {
-		return shared.Probe{}, errorFromStatus(err)
-	}
-	return pb.From[shared.Probe](reply)
+	return valueOf[shared.Probe](c.engine.Probe(ctx, &pb.ProbeRequest{}))
 }
 
 // firstReply makes a call whose stream outlives ctx, and waits under ctx for the first message that
@@ -131,11 +132,7 @@ func (s *clientSandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Pl
 	if s.closed.Load() {
 		return shared.Plan{}, errSandboxClosed()
 	}
-	reply, err := s.client.engine.Plan(ctx, &pb.PlanRequest{SandboxId: s.id, Command: pb.To[pb.Command](&cmd)})
-	if err != nil {
-		return shared.Plan{}, errorFromStatus(err)
-	}
-	return pb.From[shared.Plan](reply)
+	return valueOf[shared.Plan](s.client.engine.Plan(ctx, &pb.PlanRequest{SandboxId: s.id, Command: pb.To[pb.Command](&cmd)}))
 }
 
 func (s *clientSandbox) Close(ctx context.Context) error {
