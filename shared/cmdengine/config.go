@@ -110,7 +110,7 @@ func New(c Config) shared.Engine {
 		panic(fmt.Sprintf("cmdengine.New: the Info of engine %q claims %s, and its Config sets NoPIDNamespace, so that a command that kills the init leaves processes behind: take one of the two out",
 			c.Info.Name, shared.FeatureProcessesHidden))
 	}
-	return &engine{config: c, limitHost: sync.OnceValue(limitHost)}
+	return &engine{config: c, limitHost: sync.OnceValue(limitHost), sessions: map[string]*persistentSession{}}
 }
 
 // initEnds says that the init, not the end of its launcher, ends what the command started.

@@ -21,70 +21,64 @@ const (
 // ErrNotFound, ErrNotExecutable, or a fault of the sandbox.
 func execError(e *sandboxinit.ExecError, where string) *shared.Error {
 	reason := e.Errno.Error()
+	x := &shared.Error{Kind: shared.ErrNotFound, Message: fmt.Sprintf("%q: %s", e.Path, reason)}
 	switch {
 	case e.Op == sandboxinit.OpLookup && e.NotFound():
-		x := &shared.Error{Kind: shared.ErrNotFound, Message: fmt.Sprintf("%q: command not found in %s", e.Path, where)}
+		x.Message = fmt.Sprintf("%q: command not found in %s", e.Path, where)
 		if filepath.IsAbs(e.Path) || e.Path == "" {
 			x.Message = fmt.Sprintf("%q: command not found", e.Path)
 		}
-		return x
 	case e.Op == sandboxinit.OpInterpreter:
-		return &shared.Error{
-			Kind: shared.ErrNotFound, Message: fmt.Sprintf("%q exists, but its interpreter or loader does not", e.Path),
-			Hint: "install it, or correct the first line",
-		}
+		x.Message, x.Hint = fmt.Sprintf("%q exists, but its interpreter or loader does not", e.Path), "install it, or correct the first line"
 	case e.NotFound():
-		return &shared.Error{Kind: shared.ErrNotFound, Message: fmt.Sprintf("%q: %s", e.Path, reason)}
 	case e.Errno == syscall.E2BIG:
-		return &shared.Error{
-			Kind: shared.ErrInvalidSpec, Attribute: "args",
-			Message: "the arguments and the environment are longer than the system permits for a process",
-			Hint:    "pass them by a file or by standard input",
-		}
+		x.Kind, x.Attribute = shared.ErrInvalidSpec, "args"
+		x.Message, x.Hint = "the arguments and the environment are longer than the system permits for a process", "pass them by a file or by standard input"
 	case e.NotExecutable():
-		x := &shared.Error{Kind: shared.ErrNotExecutable, Message: fmt.Sprintf("%q: %s", e.Path, reason)}
+		x.Kind = shared.ErrNotExecutable
 		switch e.Errno {
 		case syscall.ENOEXEC:
 			x.Hint = "it is neither a program for this machine nor a script with a #! line"
 		case syscall.EACCES:
 			x.Hint = "is it marked executable, and on a file system that allows it?"
 		}
-		return x
 	case e.Op == sandboxinit.OpChdir:
-		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "dir", Message: fmt.Sprintf("%q: %s", e.Path, reason)}
+		x.Kind, x.Attribute = shared.ErrInvalidSpec, "dir"
 	case e.Op == sandboxinit.OpTTY:
-		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "stdin", Message: "cannot be the controlling terminal: " + reason}
+		x.Kind, x.Attribute, x.Message = shared.ErrInvalidSpec, "stdin", "cannot be the controlling terminal: "+reason
 	case e.Op == sandboxinit.OpTrace:
-		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: "trace", Message: "this kernel does not let the command be traced: " + reason, Hint: "run the command without a trace"}
+		x.Kind, x.Attribute = shared.ErrUnsupported, "trace"
+		x.Message, x.Hint = "this kernel does not let the command be traced: "+reason, "run the command without a trace"
 	case e.Op == sandboxinit.OpNamespaces:
-		return &shared.Error{Kind: shared.ErrUnavailable, Message: "the kernel refuses the user namespace that protects the mounts of the sandbox: " + reason,
-			Hint: "permit it: sysctl kernel.unprivileged_userns_clone and user.max_user_namespaces"}
+		x = unavailable("the kernel refuses the user namespace that protects the mounts of the sandbox: " + reason)
+		x.Hint = "permit it: sysctl kernel.unprivileged_userns_clone and user.max_user_namespaces"
 	case e.Op == sandboxinit.OpRlimit:
-		return &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: fmt.Sprintf("setting %s, which is limited for this process or for the one that began the session: %s", e.Path, reason)}
+		x = unavailable(fmt.Sprintf("setting %s, which is limited for this process or for the one that began the session: %s", e.Path, reason))
+		x.Attribute = "limits"
+	default:
+		x = unavailable(e.Error())
 	}
-	return &shared.Error{Kind: shared.ErrUnavailable, Message: e.Error()}
+	return x
+}
+
+func unavailable(message string) *shared.Error {
+	return &shared.Error{Kind: shared.ErrUnavailable, Message: message}
 }
 
 // launchError explains why a launcher, at its absolute path, could not start.
 func launchError(path string, credential *syscall.Credential, err error) error {
 	var errno syscall.Errno
 	errors.As(err, &errno)
+	x := unavailable("starting the launcher: " + err.Error())
 	switch {
 	case errno == syscall.EPERM && credential != nil:
-		return &shared.Error{
-			Kind: shared.ErrDenied, Attribute: "run_as",
-			Message: "the system does not permit the engine to change to that user: " + err.Error(),
-		}
+		x.Kind, x.Attribute, x.Message = shared.ErrDenied, "run_as", "the system does not permit the engine to change to that user: "+err.Error()
 	case errno == syscall.E2BIG:
 		return execError(&sandboxinit.ExecError{Op: sandboxinit.OpExec, Path: path, Errno: errno}, whereInside)
 	case errors.Is(err, fs.ErrNotExist):
-		return &shared.Error{
-			Kind:    shared.ErrUnavailable,
-			Message: "the launcher " + path + " does not exist",
-			Hint:    "install it",
-		}
+		x.Message, x.Hint = "the launcher "+path+" does not exist", "install it"
 	}
-	return &shared.Error{Kind: shared.ErrUnavailable, Message: "starting the launcher: " + err.Error()}
+	return x
 }
 
 // directError explains a failed fork or exec of the command itself.

@@ -11,6 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
+	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -35,7 +36,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	if err != nil {
 		return nil, nil, err
 	}
-	defer closeAll(c.ExtraFiles)
+	defer frame.CloseFiles(c.ExtraFiles)
 	givePipes(stdio[:], s.credential)
 	r, spare, notes, err := s.initFor(ctx, c, cmd, stdio)
 	if err != nil {

@@ -21,7 +21,7 @@ func TestKeptComparesEachField(t *testing.T) {
 	own := []string{"Sandbox", "Table", "BestEffort", "Home", "Prepare", "Deny", "Protect"}
 	for _, renews := range []bool{false, true} {
 		fields.Each(t, nil, func(path string, plain, changed *shared.Spec) {
-			e := &engine{}
+			e := &engine{sessions: map[string]*persistentSession{}}
 			var renewed []shared.Credential
 			of := func(spec *shared.Spec) *sandbox {
 				s := newSandbox(e, *spec, nil)
@@ -55,7 +55,7 @@ func TestKeptComparesEachField(t *testing.T) {
 	}
 	plain, changed := shared.Spec{}, shared.Spec{}
 	plain.Network.Names, changed.Network.Names = []string{"a b"}, []string{"a", "b"}
-	e := &engine{}
+	e := &engine{sessions: map[string]*persistentSession{}}
 	if _, err := e.keep(newSandbox(e, plain, nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestKeptComparesEachField(t *testing.T) {
 // A gate that a sandbox with the old value begins has the new one.
 func TestKeptBeginsWithTheNewestCredentials(t *testing.T) {
 	t.Parallel()
-	e := &engine{}
+	e := &engine{sessions: map[string]*persistentSession{}}
 	of := func(value shared.Secret) (*sandbox, *[]shared.Credential) {
 		spec := shared.Spec{}
 		spec.Network.Inject.Credentials = []shared.Credential{{Hosts: []string{"a.example"}, Value: value}}
@@ -90,7 +90,7 @@ func TestKeptBeginsWithTheNewestCredentials(t *testing.T) {
 // An engine that claims session.processes and does nothing for it fails, and does not panic.
 func TestKeptWithoutShared(t *testing.T) {
 	t.Parallel()
-	s := newSandbox(&engine{}, shared.Spec{}, nil)
+	s := newSandbox(&engine{sessions: map[string]*persistentSession{}}, shared.Spec{}, nil)
 	s.attached.Launch = func(context.Context, *shared.Command) (*Launch, error) { return &Launch{Cmd: &exec.Cmd{}}, nil }
 	if _, err := s.command(t.Context(), &shared.Command{}); err != nil {
 		t.Fatal(err)

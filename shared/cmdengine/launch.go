@@ -15,6 +15,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/engine/holder"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
+	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -142,10 +143,10 @@ func (f forkedProcess) Wait() (syscall.WaitStatus, error) {
 // makes its sandbox has then begun.
 func (s *sandbox) launch(ctx context.Context, limits cgroup.Decision, c *Launch, tty bool, stdio [3]*os.File) (*insideRun, error) {
 	if c.Err != nil {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: c.Err.Error()}
+		return nil, unavailable(c.Err.Error())
 	}
 	if !filepath.IsAbs(c.Path) && (c.Path != "" || c.Spawn == nil) {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("the launcher's path %q is not absolute", c.Path)}
+		return nil, unavailable(fmt.Sprintf("the launcher's path %q is not absolute", c.Path))
 	}
 	r := &insideRun{sandbox: s, launch: c, kind: c.kind(), exited: make(chan struct{})}
 	var err error
@@ -194,7 +195,7 @@ func (r *insideRun) start(ctx context.Context, tty bool, stdio [3]*os.File) erro
 	stderr, err4 := proc.NewLog()
 	err := errors.Join(err1, err2, err3, err4)
 	if err != nil {
-		err = &shared.Error{Kind: shared.ErrUnavailable, Message: "preparing the launcher: " + err.Error()}
+		err = unavailable("preparing the launcher: " + err.Error())
 	} else {
 		out := null
 		if tty {
@@ -209,7 +210,7 @@ func (r *insideRun) start(ctx context.Context, tty bool, stdio [3]*os.File) erro
 		}
 		r.process, err = spawn(ctx, c.Path, slices.Concat(c.Args, words), append(files, binary, initEnd), r.group.Directory())
 	}
-	closeAll([]*os.File{binary, null, initEnd})
+	frame.CloseFiles([]*os.File{binary, null, initEnd})
 	if err != nil {
 		engineEnd.Close()
 		stderr.Close()

@@ -58,7 +58,7 @@ func withoutScript(cmd shared.Command) (_ shared.Command, script *os.File, err e
 	}
 	if p.Script != "" {
 		if script, err = sandboxinit.Sealed("script", p.Script); err != nil {
-			err = &shared.Error{Kind: shared.ErrUnavailable, Message: "passing on the script: " + err.Error()}
+			err = unavailable("passing on the script: " + err.Error())
 		}
 	}
 	cmd.Args, cmd.Script = append([]string{p.Path}, p.Argv[1:]...), ""

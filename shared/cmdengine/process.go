@@ -113,10 +113,7 @@ func (p *process) Signal(ctx context.Context, sig shared.Signal) error {
 		return err
 	}
 	if sig < 1 || sig > maxSignal {
-		return &shared.Error{
-			Kind: shared.ErrInvalidSpec, Attribute: "signal",
-			Message: fmt.Sprintf("%d is not a signal number", int(sig)),
-		}
+		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "signal", Message: fmt.Sprintf("%d is not a signal number", int(sig))}
 	}
 	select {
 	case <-p.done:

@@ -36,10 +36,9 @@ type sandbox struct {
 	open  context.Context
 	close context.CancelFunc
 
-	mu     sync.Mutex // guards closed and spare, so that alive grows only before Close waits
-	closed bool
-	alive  sync.WaitGroup // commands that start or run, and the making of a spare
-	spare  *spare
+	mu    sync.Mutex     // for spare, the end of open, and alive, which grows only before that end
+	alive sync.WaitGroup // commands that start or run, and the making of a spare
+	spare *spare
 }
 
 func newSandbox(e *engine, spec shared.Spec, credential *syscall.Credential) *sandbox {
@@ -80,7 +79,7 @@ func (s *sandbox) findInit() (err error) {
 		return nil
 	}
 	if s.init, err = sandboxinit.Locate(); err != nil {
-		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+		return unavailable(err.Error())
 	}
 	if c.Filter != nil {
 		s.filter, err = c.Filter(&s.spec)
@@ -92,17 +91,17 @@ func (s *sandbox) findInit() (err error) {
 func (s *sandbox) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed {
-		s.alive.Add(1)
+	if s.open.Err() != nil {
+		return false
 	}
-	return !s.closed
+	s.alive.Add(1)
+	return true
 }
 
 func (s *sandbox) Close(ctx context.Context) error {
 	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
 	s.close()
+	s.mu.Unlock()
 	gone := make(chan struct{})
 	go func() {
 		s.alive.Wait()
@@ -202,7 +201,7 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 	if err != nil {
 		return nil, nil, err
 	}
-	defer closeAll(c.ExtraFiles)
+	defer frame.CloseFiles(c.ExtraFiles)
 	if c.Begun != nil {
 		c.Begun(emit)
 	}
@@ -212,7 +211,7 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 		}
 	}()
 	if c.Err != nil {
-		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: c.Err.Error()}
+		return nil, nil, unavailable(c.Err.Error())
 	}
 	extra, err := withScript(c.ExtraFiles, script)
 	if err != nil {
@@ -284,10 +283,7 @@ func (s *sandbox) check(cmd *shared.Command) error {
 func stdioFiles(cmd *shared.Command, stdio shared.Stdio) (files [3]*os.File, null *os.File, err error) {
 	files = [3]*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr}
 	if cmd.TTY && !isTerminal(stdio.Stdin) {
-		return files, nil, &shared.Error{
-			Kind: shared.ErrInvalidSpec, Attribute: "stdin",
-			Message: "is not a terminal, but the command is to have one",
-		}
+		return files, nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "stdin", Message: "is not a terminal, but the command is to have one"}
 	}
 	for i, f := range files {
 		if f != nil {
@@ -295,7 +291,7 @@ func stdioFiles(cmd *shared.Command, stdio shared.Stdio) (files [3]*os.File, nul
 		}
 		if null == nil {
 			if null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
-				return files, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+				return files, nil, unavailable(err.Error())
 			}
 		}
 		files[i] = null
@@ -308,11 +304,4 @@ func isTerminal(f *os.File) bool {
 		_, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
 		return err
 	}) == nil
-}
-
-// closeAll closes files; some may be nil.
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
 }

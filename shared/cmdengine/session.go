@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/sbxhost/sbxhost/internal/events"
+	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -56,9 +57,6 @@ func (e *engine) keep(s *sandbox) (*persistentSession, error) {
 	spec := sessionPart(&s.spec, renew != nil)
 	e.keeping.Lock()
 	defer e.keeping.Unlock()
-	if e.sessions == nil {
-		e.sessions = map[string]*persistentSession{}
-	}
 	k := e.sessions[id]
 	if k == nil {
 		k = &persistentSession{id: id, spec: spec, starting: make(chan struct{}, 1), listeners: map[*func(shared.Event)]bool{}}
@@ -158,10 +156,10 @@ func (s *sandbox) beginSession(ctx context.Context) (*insideRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer closeAll(c.ExtraFiles)
+	defer frame.CloseFiles(c.ExtraFiles)
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+		return nil, unavailable(err.Error())
 	}
 	defer null.Close()
 	s.session.begin(s)
@@ -182,10 +180,9 @@ func (s *sandbox) beginSession(ctx context.Context) (*insideRun, error) {
 func (k *persistentSession) hear(gate Gate) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	idle := k.pending != nil
-	if k.gate = gate; idle {
+	if k.gate = gate; k.pending != nil {
 		k.stopHearing()
-		k.stopHearing = k.hearGate(k.keepNetworkEvents())
+		k.hearWhileIdle()
 	}
 }
 
@@ -201,19 +198,19 @@ func (k *persistentSession) hearGate(emit func(shared.Event)) (stop func()) {
 func (k *persistentSession) keepWhileIdle() {
 	if k.pending == nil && len(k.listeners) == 0 {
 		k.pending = events.NewQueue(eventBuffer)
-		k.stopHearing = k.hearGate(k.keepNetworkEvents())
+		k.hearWhileIdle()
 	}
 }
 
-// keepNetworkEvents returns a receiver that keeps events about the network. Each command gets the
-// gate's other events when it begins to hear.
-func (k *persistentSession) keepNetworkEvents() func(shared.Event) {
+// hearWhileIdle keeps the gate's events about the network. Each command gets the gate's other events
+// when it begins to hear.
+func (k *persistentSession) hearWhileIdle() {
 	pending := k.pending
-	return func(e shared.Event) {
+	k.stopHearing = k.hearGate(func(e shared.Event) {
 		if e.Kind == shared.EventNetwork {
 			pending.Send(e)
 		}
-	}
+	})
 }
 
 // takePending returns the kept events, and stops keeping them.
