@@ -152,17 +152,9 @@ func (p *Pool) EndProcesses(ctx context.Context) error {
 		p.mu.Unlock()
 		return nil
 	}
-	k.idle.Stop()
 	k.ended = make(chan struct{}) // the next command waits for this
 	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		p.processes = nil
-		p.mu.Unlock()
-		close(k.ended)
-	}()
-	defer k.end()
-	defer k.report()
+	defer k.forget()
 	if s.current != nil {
 		s.retired = append(s.retired, s.current)
 		s.current = nil
@@ -170,26 +162,21 @@ func (p *Pool) EndProcesses(ctx context.Context) error {
 	return s.closeRetired(ctx, true)
 }
 
-// forgetProcesses is called when nothing runs any more.
-func (p *Pool) forgetProcesses() {
-	p.mu.Lock()
-	k := p.processes
-	p.processes = nil
-	p.mu.Unlock()
-	if k != nil {
-		if k.idle != nil {
-			k.idle.Stop()
-		}
-		k.report()
-		k.end()
+// forget is called when nothing runs any more. It finds what was made since the last command.
+func (k *sharedProcesses) forget() {
+	if k.idle != nil {
+		k.idle.Stop()
 	}
-}
-
-// report finds what was made since the last command, when nothing runs any more.
-func (k *sharedProcesses) report() {
 	if k.last.HasLastLook() {
 		made := k.pool.Machine.ChangesSince(k.last)
 		k.last.EndAfter(k.pool.KeepFindings(&made) == "")
+	}
+	k.end()
+	k.pool.mu.Lock()
+	defer k.pool.mu.Unlock()
+	k.pool.processes = nil
+	if k.ended != nil {
+		close(k.ended)
 	}
 }
 

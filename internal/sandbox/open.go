@@ -233,7 +233,7 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 	if err != nil {
 		return nil, err
 	}
-	resolvedSpec := resolved.Spec
+	has, resolvedSpec := engine.Info.Features.Has, resolved.Spec
 	var decided policy.Decision // a denial; each command on an unconfined route gets its own decision
 	if via.Unconfined {
 		// The approval includes that no limit is enforced; events say so.
@@ -242,30 +242,26 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 			return nil, err
 		}
 	} else {
-		resolved.Spec.Unconfined = engine.Info.Features.Has(shared.FeatureUnconfined)
+		resolved.Spec.Unconfined = has(shared.FeatureUnconfined)
 	}
 	spec := resolved.Spec
-	if !spec.Unconfined && !engine.Info.Features.Has(shared.FeatureRemap) {
+	if !spec.Unconfined && !has(shared.FeatureRemap) {
 		var notes []string
 		spec, notes = resolved.AsHost()
 		resolved.Notes = append(resolved.Notes, notes...)
 	}
-	if !engine.Info.Features.Has(shared.FeatureHidden) {
-		// Nobody asked for it, and nothing of the host shows there.
-		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginParent })
-	}
-	if !engine.Info.Features.Has(shared.FeatureFilesystemHost) {
-		// It shows the users of an image.
-		spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool { return e.Why == view.OriginAccount })
-	}
+	spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool {
+		return e.Why == view.OriginParent && !has(shared.FeatureHidden) || // nobody asked for it, and nothing of the host shows there
+			e.Why == view.OriginAccount && !has(shared.FeatureFilesystemHost) // the engine shows the users of an image
+	})
 	if def.Review != "" && via.Unconfined {
 		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "review", Message: "a command without a sandbox writes to the workspace itself, so it cannot have a review",
 			Hint: "leave the review out, or run it in the sandbox"}
 	}
-	if def.Review != "" && !engine.Info.Features.Has(shared.FeatureOverlayKept) {
+	if def.Review != "" && !has(shared.FeatureOverlayKept) {
 		return nil, shared.Refused(engine.Info.Name, []shared.Loss{{Feature: shared.FeatureOverlayKept, Attribute: "review", What: "a review", Hint: "leave it out, or use another engine"}})
 	}
-	if len(def.InjectedCredentials(p.Machine.Sets())) > 0 && !via.Unconfined && !engine.Info.Features.Has(shared.FeatureNetworkInject) {
+	if len(def.InjectedCredentials(p.Machine.Sets())) > 0 && !via.Unconfined && !has(shared.FeatureNetworkInject) {
 		return nil, shared.Refused(engine.Info.Name, []shared.Loss{shared.InjectLoss})
 	}
 	spec.Network.Inject = resolved.Inject

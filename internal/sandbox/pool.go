@@ -211,7 +211,13 @@ func (p *Pool) Close(patience time.Duration) error {
 	}
 	ended := p.Engines.Close(ctx)
 	defer p.reviews.close()
-	p.forgetProcesses()
+	p.mu.Lock()
+	k := p.processes
+	p.processes = nil
+	p.mu.Unlock()
+	if k != nil {
+		k.forget()
+	}
 	// No command runs any more, and engines take a moment to end. To remove a session can wait for a disk.
 	var meanwhile sync.WaitGroup
 	if p.OneShot && p.Session != nil && p.Session.Name() == "" {
