@@ -4,6 +4,7 @@ package stdio
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -47,11 +48,8 @@ func openTerminal(size TerminalSize) (*terminal, error) {
 	if size == (TerminalSize{}) {
 		size = TerminalSize{Rows: 24, Cols: 80}
 	}
-	err = p.resize(size)
-	if err == nil {
-		err = p.editUTF8()
-	}
-	if err != nil {
+	// The kernel's line editor shall erase whole characters, as terminal emulators ask for.
+	if err = cmp.Or(p.resize(size), p.changeModes(func(m *unix.Termios) { m.Iflag |= iUTF8 })); err != nil {
 		p.close()
 		return nil, err
 	}
@@ -76,12 +74,6 @@ func openScreen(size TerminalSize) (*terminal, error) {
 		return nil, err
 	}
 	return p, nil
-}
-
-// editUTF8 makes the kernel's line editor erase whole characters, as terminal emulators ask for.
-// Without it, the editor erases single bytes.
-func (p *terminal) editUTF8() error {
-	return p.changeModes(func(m *unix.Termios) { m.Iflag |= iUTF8 })
 }
 
 func (p *terminal) changeModes(change func(*unix.Termios)) error {
