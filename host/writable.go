@@ -8,7 +8,6 @@ import (
 	"github.com/sbxhost/sbxhost/internal/facts"
 	"github.com/sbxhost/sbxhost/internal/review"
 	"github.com/sbxhost/sbxhost/internal/session"
-	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // writableDir returns the directory above p that commands can write to, or "".
@@ -20,22 +19,23 @@ func (h *Host) writableDir(p string) string {
 // writable is where commands can write. With EnginesOnly there is no workspace, but its engines are
 // those that would run commands.
 func (h *Host) writable() (w facts.Writable) {
-	root := h.machine.Workspace.Root()
-	w = facts.Writable{Roots: facts.OnlyWritable(h.machine.Workspace), Outer: h.machine.Outer, Sessions: h.machine.SessionBases, Reviews: h.machine.ReviewBases}
+	ws := h.machine.Workspace
+	w = facts.Writable{Outer: h.machine.Outer, Sessions: h.machine.SessionBases, Reviews: h.machine.ReviewBases}
 	if o := &h.options; o.EnginesOnly {
-		w.Roots, w.Sessions = h.caller.WritableRoots(o.Workspace.Root, o.Dir, o.Workspace.Writable), session.Bases("", h.caller.LookupEnv, "")
-		if i := slices.IndexFunc(w.Roots, func(r workspace.RootDir) bool { return r.Field == "root" }); i >= 0 {
-			root = w.Roots[i].Path
-			if w.Reviews = []string{review.Base(root)}; o.Workspace.Root == "" {
-				w.Outer = facts.OuterRoots(root, h.caller.Home)
-			}
+		ws, w.Sessions = h.caller.Workspace(o.Workspace.Root, o.Dir, o.Workspace.Writable), session.Bases("", h.caller.LookupEnv, "")
+		if ws.Root() != "" {
+			w.Reviews = []string{review.Base(ws.Root())}
+		}
+		if o.Workspace.Root == "" {
+			w.Outer = ws.Outer()
 		}
 	}
+	w.Roots = facts.OnlyWritable(ws)
 	binds := append(h.pool.ImplicitBinds(), h.options.OtherBinds...)
 	for _, name := range h.SandboxNames() {
 		binds = append(binds, h.options.Sandboxes[name].BindPaths...)
 	}
-	w.Binds = h.machine.WritableBinds(root, binds)
+	w.Binds = h.machine.WritableBinds(ws.Root(), binds)
 	return w
 }
 

@@ -36,10 +36,8 @@ func Discover(dir, home string) (string, error) {
 	if !fi.IsDir() {
 		return "", fmt.Errorf("discover: %w", &fs.PathError{Op: "chdir", Path: start, Err: syscall.ENOTDIR})
 	}
-	if top := gitTop(start, fi.Sys().(*syscall.Stat_t).Uid); top != "" {
-		if top == start || refusal(top, home, sameFile) == "" {
-			return top, nil
-		}
+	if top := gitTop(start, fi.Sys().(*syscall.Stat_t).Uid); top == start || top != "" && refusal(top, home, sameFile) == "" {
+		return top, nil
 	}
 	return start, nil
 }
@@ -64,22 +62,37 @@ func SpellingOf(dir, root string) (spelled, of string) {
 	return dir, resolved
 }
 
-// Around returns the directories above dir, a resolved path, with a .git that Discover would take:
-// a git that runs in one may obey files in dir, also if dir is another file system.
+// Around returns the directories above dir, a resolved path, with a .git that Discover would take for
+// work in dir or above it: a git that runs in one may obey files in dir, also if dir is another file system.
 func (w *Workspace) Around(dir string) (tops []string) {
 	for dir != "/" && dir != "" {
-		if dir = gitTop(filepath.Dir(dir), w.uid); dir != "" {
+		owners, above := []uint32{w.uid}, filepath.Dir(dir)
+		if fi, err := os.Stat(above); err == nil {
+			owners = append(owners, fi.Sys().(*syscall.Stat_t).Uid)
+		}
+		if dir = gitTop(above, owners...); dir != "" {
 			tops = append(tops, dir)
 		}
 	}
 	return tops
 }
 
-// gitTop returns the nearest directory at or above the resolved dir with a .git of owner, the
+// Outer returns those around the project root that can be workspaces themselves. Nothing is one above a
+// directory that New refuses.
+func (w *Workspace) Outer() []string {
+	tops := w.Around(w.project.Path)
+	if i := slices.IndexFunc(tops, func(top string) bool { return refusal(top, w.home, sameFile) != "" }); i >= 0 {
+		return tops[:i]
+	}
+	return tops
+}
+
+// gitTop returns the nearest directory at or above the resolved dir with a .git of the owners, the
 // caller or root, or "". The owner of a symlink counts too: anybody can lead one to a directory of root.
-func gitTop(dir string, owner uint32) string {
+func gitTop(dir string, owners ...uint32) string {
+	owners = append(owners, 0, uint32(os.Geteuid()))
 	trusted := func(fi fs.FileInfo, err error) bool {
-		return err == nil && slices.Contains([]uint32{0, owner, uint32(os.Geteuid())}, fi.Sys().(*syscall.Stat_t).Uid)
+		return err == nil && slices.Contains(owners, fi.Sys().(*syscall.Stat_t).Uid)
 	}
 	for {
 		dotGit := paths.Join(dir, ".git")

@@ -4,7 +4,6 @@ package facts
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -101,7 +100,7 @@ func New(c Config) *Machine {
 	path, _ := c.Caller.LookupEnv("GIT_EXEC_PATH") // git sets it for all that it starts
 	m.gitWaits = path != ""
 	if c.Discovered {
-		m.Outer = OuterRoots(c.Workspace.Root(), c.Caller.Home)
+		m.Outer = c.Workspace.Outer()
 	}
 	if c.Toolchains {
 		m.toolchains, m.refusedToolchains = findToolchains(&c.Caller, c.Owner)
@@ -142,21 +141,6 @@ func (m *Machine) uid() uint32 {
 func (m *Machine) Programs() *hostpath.Programs {
 	path, _ := m.Caller.LookupEnv("PATH")
 	return &hostpath.Programs{Path: path, Written: m.Written}
-}
-
-// OuterRoots are the top levels of the repositories around a root that was discovered.
-func OuterRoots(root, home string) (outer []string) {
-	for dir := filepath.Dir(root); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		found, err := workspace.Discover(dir, home)
-		if err != nil {
-			return outer
-		}
-		if _, err := os.Lstat(filepath.Join(found, ".git")); err != nil {
-			return outer
-		}
-		outer, dir = append(outer, found), found
-	}
-	return outer
 }
 
 // scanners keeps results of searches for the next commands. The zero value is empty.

@@ -63,25 +63,25 @@ func inRoot(p string) func(workspace.RootDir) bool {
 	return func(r workspace.RootDir) bool { return paths.Inside(r.Path, p) || paths.Inside(r.Declared, p) }
 }
 
-// OnlyWritable returns the writable roots of a workspace.
+// OnlyWritable returns the writable roots of a workspace, the project root first.
 func OnlyWritable(ws *workspace.Workspace) []workspace.RootDir {
 	return slices.DeleteFunc(ws.Roots(), func(r workspace.RootDir) bool { return !r.Writable })
 }
 
-// WritableRoots returns the roots that commands could write to: with a workspace at root, or discovered
-// from dir if root is empty, and the extra ones in writable.
-func (c *Caller) WritableRoots(root, dir string, writable []string) []workspace.RootDir {
+// Workspace is that of commands at root, or discovered from dir if root is empty, with the extra roots in
+// writable if they are valid. A directory that cannot be a workspace, such as a home, has no commands, and
+// an empty one.
+func (c *Caller) Workspace(root, dir string, writable []string) *workspace.Workspace {
 	if root == "" {
 		root, _ = workspace.Discover(dir, c.Home)
 	}
-	// A directory that cannot be a workspace, such as a home, has no commands.
 	for _, writable := range [][]string{writable, nil} {
 		ws, err := workspace.New(workspace.Options{Root: root, Writable: writable, Home: c.Home, LookupEnv: c.LookupEnv})
 		if err == nil {
-			return OnlyWritable(ws)
+			return ws
 		}
 	}
-	return nil
+	return &workspace.Workspace{}
 }
 
 // WritableBinds returns the writable binds, as directories of the host without symlinks, with a
