@@ -33,6 +33,7 @@ const (
 	actsOnState   = "state "   // a file that git would continue by or use: see AddPending
 	actsOnIndex   = "index "   // the state ends with the directory of the configuration by which git reads it
 	actsUnclear   = "unclear " // the reason
+	actsUses      = "uses "    // the directory; the state is which repository git uses there
 )
 
 // GitActions has, for each git directory, what git acts on in that repository.
@@ -181,9 +182,11 @@ func (a Acts) Since(before Acts, unclear bool, left *Budget) (change Change) {
 	for _, what := range slices.Sorted(maps.Keys(a)) {
 		reason, isReason := strings.CutPrefix(what, actsUnclear)
 		path, isIndex := strings.CutPrefix(what, actsOnIndex)
-		now := a[what]
+		uses, now := strings.HasPrefix(what, actsUses), a[what]
 		switch was, known := before[what]; {
-		case known && was == now && !(unclear && isReason):
+		case known && was == now && !(unclear && isReason), uses && !known:
+		case uses:
+			change.Unclear = append(change.Unclear, fmt.Sprintf("git: git now uses another repository there: %s, and before %s", now, was))
 		case isReason:
 			change.Unclear = append(change.Unclear, reason)
 		case isIndex:
@@ -209,6 +212,9 @@ func (a Acts) Unclear(reasons ...string) {
 		a[actsUnclear+reason] = ""
 	}
 }
+
+// Uses sets which repository git uses in a directory.
+func (a Acts) Uses(dir, repository string) { a[actsUses+dir] = repository }
 
 // Alternates is the file of a git directory that names directories with further objects.
 const Alternates = "objects/info/alternates"

@@ -21,30 +21,25 @@ import (
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
-// repositoryState is the state of one repository.
-type repositoryState struct {
-	Identity string // which git directory git uses there
-	// Acts are what git would continue or use, and reasons why git may act there on something unknown:
-	// links, submodules that are not known, or an invalid git directory, in place of which git uses another.
-	Acts workspace.Acts
-}
-
-// stateOf returns the state of the repository in a directory.
-func (f *lookup) stateOf(out *Resolution, top string) repositoryState {
+// stateOf returns the state of the repository in a directory: which one git uses there, what git would
+// continue or use, and reasons why git may act there on something unknown: links, submodules that are not
+// known, or an invalid git directory, in place of which git uses another.
+func (f *lookup) stateOf(out *Resolution, top string) workspace.Acts {
 	l, err := f.layout(top)
-	used := []workspace.GitLayout{l}
-	r := repositoryState{fmt.Sprintf("%s %q %q", l.Kind, l.GitDir, l.CommonDir), workspace.Acts{}}
+	used, r := []workspace.GitLayout{l}, workspace.Acts{}
+	r.Uses(top, fmt.Sprintf("%s %q %q", l.Kind, l.GitDir, l.CommonDir))
 	if err != nil {
-		r.Identity, used = "one that is not understood", workspace.PointedLayouts(top)
-		r.Acts.Unclear(err.Error())
+		r.Uses(top, "one that is not understood")
+		used = workspace.PointedLayouts(top)
+		r.Unclear(err.Error())
 	} else if l.Kind == "" {
-		r.Acts.Unclear(fmt.Sprintf("git: most of the repository %q is elsewhere, or gone", top))
+		r.Unclear(fmt.Sprintf("git: most of the repository %q is elsewhere, or gone", top))
 	}
 	if warning := workspace.BareWithDotGit(top); warning != "" {
-		r.Acts.Unclear(warning)
+		r.Unclear(warning)
 	}
 	if w, looked := f.workTrees[top]; looked && !w.All {
-		r.Acts.Unclear(fmt.Sprintf("git: not all submodules of %q are known", top))
+		r.Unclear(fmt.Sprintf("git: not all submodules of %q are known", top))
 	}
 	for _, l := range used {
 		if err != nil && !out.Readable(l.CommonDir) { // a command can point to any directory: name nothing there
@@ -53,8 +48,8 @@ func (f *lookup) stateOf(out *Resolution, top string) repositoryState {
 		if err != nil && !out.Readable(l.GitDir) {
 			continue
 		}
-		r.Acts.AddPending(l, f.left)
-		r.Acts.AddLinks(l, f.gitLinks)
+		r.AddPending(l, f.left)
+		r.AddLinks(l, f.gitLinks)
 	}
 	return r
 }
@@ -63,10 +58,10 @@ func (f *lookup) stateOf(out *Resolution, top string) repositoryState {
 type baseline struct {
 	Began            time.Time
 	UserRepositories []string // repositories whose submodules git enters
-	Repositories     map[string]repositoryState
+	Repositories     map[string]workspace.Acts
 	Instructions     []string
-	Unlistable       []string // directories that cannot be listed
-	Unprotected      []unprotectedPath
+	Unlistable       []string                   // directories that cannot be listed
+	Unprotected      map[unprotectedPath]string // their states
 	Submodules       map[string]submodule
 	OpenRepositories []string             // repositories in which a command may change what git acts on
 	GitActions       workspace.GitActions // what git acts on in those
@@ -93,7 +88,7 @@ func (m *Machine) look(out *Resolution, look *lookup, found *scan.Result) (b bas
 	slices.Sort(b.Worktrees)
 	repositories, b.Instructions, b.Unlistable = out.reportable(found, slices.Sorted(maps.Keys(b.Submodules)), b.Worktrees)
 	b.Instructions = slices.DeleteFunc(b.Instructions, isStubDir)
-	b.Repositories = map[string]repositoryState{}
+	b.Repositories, b.Unprotected = map[string]workspace.Acts{}, map[unprotectedPath]string{}
 	for _, top := range repositories {
 		b.Repositories[top] = look.stateOf(out, top)
 	}
@@ -102,7 +97,8 @@ func (m *Machine) look(out *Resolution, look *lookup, found *scan.Result) (b bas
 			b.OpenRepositories = append(b.OpenRepositories, l.Repository)
 			continue
 		}
-		b.watch(unprotectedPath{Path: l.Path, TargetOnly: true}, look.left)
+		to := unprotectedPath{Path: l.Path, TargetOnly: true}
+		b.Unprotected[to] = to.state(look.left)
 	}
 	users := oneOf(out.userRepositories())
 	for _, top := range repositories {
@@ -112,8 +108,8 @@ func (m *Machine) look(out *Resolution, look *lookup, found *scan.Result) (b bas
 		}
 	}
 	for _, p := range b.Instructions {
-		if out.WritableInstruction(p) {
-			b.watch(unprotectedPath{Path: p, Removable: true}, look.left)
+		if file := (unprotectedPath{Path: p, Removable: true}); out.WritableInstruction(p) {
+			b.Unprotected[file] = file.state(look.left)
 		}
 	}
 	if info, err := os.Lstat(out.headLog); err == nil {
@@ -152,20 +148,15 @@ func (out *Resolution) userRepositories() []string {
 func (out *Resolution) ContinueFrom(last *Resolution) {
 	if last.HasLastLook() {
 		out.baseline, out.earlierRepositories = *last.lastLook, last.GuardedRepositories
+		out.baseline.Unprotected = maps.Clone(out.baseline.Unprotected) // several commands can go on from there
 	}
 }
 
 // An unprotectedPath is one that the engine cannot protect, or that a command can lead elsewhere.
 type unprotectedPath struct {
-	Path, State string // State is that of before the command
-	TargetOnly  bool   // only where the path leads is compared
-	Removable   bool   // a command may remove it unreported
-}
-
-// watch records the state of a path.
-func (b *baseline) watch(u unprotectedPath, left *workspace.Budget) {
-	u.State = u.state(left)
-	b.Unprotected = append(b.Unprotected, u)
+	Path       string
+	TargetOnly bool // only where the path leads is compared
+	Removable  bool // a command may remove it unreported
 }
 
 // state returns the present state of the path, as a text to compare.
@@ -186,12 +177,12 @@ func (out *Resolution) LeaveUnprotected() error {
 	left, err := out.View.LeaveUnprotected(out.Spec.Table)
 	budget := workspace.NewBudget()
 	for _, e := range left {
-		u := unprotectedPath{Path: e.Source}
+		u, state := unprotectedPath{Path: e.Source}, ""
 		if !out.Absent(e.Source) {
-			u.State = u.state(budget)
+			state = u.state(budget)
 		}
-		if u.State == "" || !strings.HasPrefix(e.Why, "protected: git ") {
-			out.baseline.Unprotected = append(out.baseline.Unprotected, u)
+		if state == "" || !strings.HasPrefix(e.Why, "protected: git ") {
+			out.baseline.Unprotected[u] = state
 		}
 	}
 	return err
@@ -256,26 +247,22 @@ func (m *Machine) ignored(out *Resolution, look *lookup, list []string) (ignored
 // newInstructions returns the unprotected files that were made or changed, and new files at paths
 // that are not held.
 func (out *Resolution) newInstructions(now *baseline, left *workspace.Budget) (made []string) {
-	seen := map[unprotectedPath]string{} // the states of now, by path without a state
-	for _, u := range now.Unprotected {
-		seen[unprotectedPath{Path: u.Path, TargetOnly: u.TargetOnly, Removable: u.Removable}] = u.State
-	}
-	listed := map[string]bool{}
-	add := func(p string) { made, listed[p] = append(made, p), true }
-	for _, u := range out.baseline.Unprotected {
-		is, ok := seen[unprotectedPath{Path: u.Path, TargetOnly: u.TargetOnly, Removable: u.Removable}]
+	for u, was := range out.baseline.Unprotected {
+		is, ok := now.Unprotected[u]
 		if !ok {
 			is = u.state(left)
 		}
-		if is != u.State && !(u.Removable && is == "") && !listed[u.Path] {
-			add(u.Path)
+		if is != was && !(u.Removable && is == "") {
+			made = append(made, u.Path)
 		}
 	}
-	known := oneOf(out.baseline.Instructions)
+	slices.Sort(made)
+	made = slices.Compact(made)
+	known, changed := oneOf(out.baseline.Instructions), oneOf(made)
 	for _, p := range now.Instructions {
 		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p && isOnlyStub(&h) })
-		if !held && !known(p) && !listed[p] && !isStubDir(p) {
-			add(p)
+		if !held && !known(p) && !changed(p) && !isStubDir(p) {
+			made = append(made, p)
 		}
 	}
 	return made
@@ -384,7 +371,7 @@ func (made *Changes) unclear(dir, why string) {
 func (m *Machine) repositoryReports(out *Resolution, look *lookup, now *baseline, list []string, changed map[string]workspace.Change) (reports []RepositoryReport, more []string) {
 	before := workspace.Acts{} // of all repositories: what git acts on in a worktree is in its main repository too
 	for _, r := range out.baseline.Repositories {
-		maps.Copy(before, r.Acts)
+		maps.Copy(before, r)
 	}
 	slices.SortStableFunc(list, func(a, b string) int { // first those that git status of another repository enters
 		return strings.Compare(now.Submodules[b].From, now.Submodules[a].From)
@@ -399,7 +386,7 @@ func (m *Machine) repositoryReports(out *Resolution, look *lookup, now *baseline
 	for i, p := range list {
 		sub := now.Submodules[p]
 		joined := sub.From != "" && sub != out.baseline.Submodules[p]
-		was, existing := out.baseline.Repositories[p]
+		_, existing := out.baseline.Repositories[p]
 		report := RepositoryReport{Path: p, Superproject: sub.From, Existing: !joined && (i >= n || existing)}
 		var change workspace.Change
 		if len(reports) < maxChanges || report.Existing {
@@ -407,11 +394,8 @@ func (m *Machine) repositoryReports(out *Resolution, look *lookup, now *baseline
 			if !ok {
 				is = look.stateOf(out, p)
 			}
-			change = is.Acts.Since(before, false, look.left)
-			if existing && report.Existing && was.Identity != is.Identity {
-				change.Unclear = append(change.Unclear, fmt.Sprintf("git: git now uses another repository there: %s, and before %s", is.Identity, was.Identity))
-			}
-			maps.Copy(before, is.Acts)
+			change = is.Since(before, false, look.left)
+			maps.Copy(before, is)
 		}
 		acting, acts := changed[p]
 		switch {

@@ -72,11 +72,11 @@ func TestManyInstructions(t *testing.T) {
 func TestManyOddRepositories(t *testing.T) {
 	t.Parallel()
 	const many = 100000
-	odd := map[string]repositoryState{}
+	odd := map[string]workspace.Acts{}
 	var list []string
 	for i := range many {
 		p := fmt.Sprintf("/none/such/project/r%06d", i)
-		list, odd[p] = append(list, p), repositoryState{Acts: workspace.Acts{"unclear " + p + " is not understood": ""}}
+		list, odd[p] = append(list, p), workspace.Acts{"unclear " + p + " is not understood": ""}
 	}
 	m := OnlyCaller(Caller{})
 	out := &Resolution{View: new(view.View), baseline: baseline{Repositories: odd}}
@@ -230,7 +230,7 @@ func TestChangesAreToldWithoutASearch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out.baseline.Unprotected = []unprotectedPath{{Path: tasks, State: "otherwise"}}
+	out.baseline.Unprotected = map[unprotectedPath]string{{Path: tasks}: "otherwise"}
 	out.searchAgain = func() (*scan.Result, error) { return nil, scan.ErrTooLarge }
 	if made := m.Changes(out); !slices.Equal(made.Instructions, []string{tasks}) || len(made.Repositories) != 1 || made.Repositories[0].Unclear == "" {
 		t.Errorf("%+v", made)
