@@ -26,79 +26,85 @@ import (
 func (m *Machine) Credentials(ctx context.Context, names []string, planning bool) (vars []env.Secret, notes []string) {
 	for _, name := range names {
 		origin := fmt.Sprintf("credentials %q", name)
-		switch name {
-		case view.CredentialGitHub, view.CredentialGitHubCLI:
-			found, _, err := m.gitHub(ctx, origin, name == view.CredentialGitHubCLI, planning)
-			if err != nil {
-				notes = append(notes, fmt.Sprintf("credentials: %s: %v", name, err))
-			}
-			vars = append(vars, found...)
-		case view.CredentialSSHAgent:
+		if name == view.CredentialSSHAgent {
 			if socket, err := m.agentSocket(); err == nil {
 				vars = append(vars, env.Secret{Name: "SSH_AUTH_SOCK", Value: socket, Origin: origin})
 			}
-		default:
-			set := m.Sets()[name]
-			if set.Value == "" {
-				notes = append(notes, unset(name, &set))
-			}
-			for _, variable := range slices.Sorted(maps.Keys(set.Env)) {
-				if value := string(set.Env[variable]); value != "" {
-					vars = append(vars, env.Secret{Name: variable, Value: value, Origin: origin})
-				}
+			continue
+		}
+		list, more, err := m.credential(ctx, name, origin, planning)
+		if err != nil {
+			notes = append(notes, fmt.Sprintf("%s: %s: %v", view.OriginInject, name, err))
+		}
+		for _, c := range list {
+			for variable, secret := range c.Env {
+				vars = append(vars, env.Secret{Name: variable, Value: string(secret), Origin: origin})
 			}
 		}
+		vars = append(vars, more...)
 	}
 	return vars, notes
 }
 
-// unset is the note about an unavailable set.
-func unset(name string, set *view.Credential) string {
-	variables := maps.Clone(set.Env)
-	maps.DeleteFunc(variables, func(_ string, secret shared.Secret) bool { return secret != "" })
-	return fmt.Sprintf("%s: %s: %s not set, so commands are not authenticated", view.OriginInject, name, strings.Join(slices.Sorted(maps.Keys(variables)), ", "))
+// credential returns what a set consists of, with the variables that are set, and what is no secret besides.
+// The error is why it is unavailable.
+func (m *Machine) credential(ctx context.Context, name, origin string, planning bool) (list []view.Credential, more []env.Secret, err error) {
+	if name == view.CredentialGitHub || name == view.CredentialGitHubCLI {
+		return m.gitHub(ctx, origin, name == view.CredentialGitHubCLI, planning)
+	}
+	c := m.Sets()[name]
+	unset := maps.Clone(c.Env)
+	maps.DeleteFunc(unset, func(_ string, secret shared.Secret) bool { return secret != "" })
+	if c.Env = maps.Clone(c.Env); c.Value == "" {
+		err = fmt.Errorf("%s not set, so commands are not authenticated", strings.Join(slices.Sorted(maps.Keys(unset)), ", "))
+	}
+	maps.DeleteFunc(c.Env, func(_ string, secret shared.Secret) bool { return secret == "" })
+	return []view.Credential{c}, nil, err
 }
 
-// gitHub returns the variables of a token and the server's address, or why there is no token. With ask,
-// gh may be asked for it.
-func (m *Machine) gitHub(ctx context.Context, origin string, ask, planning bool) (vars []env.Secret, address string, err error) {
-	secret := func(name, value string) env.Secret { return env.Secret{Name: name, Value: value, Origin: origin} }
-	for _, name := range tokenVariables {
+// gitHub returns a credential for each token, whose host is the server's address, and the other variables.
+// With ask, gh may be asked for a token.
+func (m *Machine) gitHub(ctx context.Context, origin string, ask, planning bool) (list []view.Credential, more []env.Secret, err error) {
+	server, _ := m.Caller.LookupEnv("GITHUB_SERVER_URL")
+	address, err := gitHubHost(server)
+	if err != nil {
+		return nil, nil, err
+	}
+	add := func(variable, token string) {
+		secret := shared.Secret(token)
+		list = append(list, view.Credential{Hosts: []string{address}, Env: map[string]shared.Secret{variable: secret}, Placeholder: view.Placeholder(variable), Value: secret})
+	}
+	for _, name := range [...]string{"GH_TOKEN", "GITHUB_TOKEN"} { // in gh's order
 		if value := m.token(name); value != "" {
-			vars = append(vars, secret(name, value))
+			add(name, value)
 		}
 	}
-	server, _ := m.Caller.LookupEnv("GITHUB_SERVER_URL")
-	if address, err = gitHubHost(server); err != nil {
-		return nil, "", err
-	}
-	if len(vars) == 0 && !ask {
-		return nil, "", errors.New("neither GH_TOKEN nor GITHUB_TOKEN is set, so commands are not authenticated")
-	} else if len(vars) == 0 {
+	if len(list) == 0 && !ask {
+		return nil, nil, errors.New("neither GH_TOKEN nor GITHUB_TOKEN is set, so commands are not authenticated")
+	} else if len(list) == 0 {
 		token := ""
 		if !planning {
 			if token, err = m.ghToken.get(ctx, m, address); err != nil {
-				return nil, "", err
+				return nil, nil, err
 			}
 		}
-		vars = append(vars, secret("GH_TOKEN", token))
+		add("GH_TOKEN", token)
 	}
-	key := "credential.https://" + address + ".helper"
+	set := func(name, value string) { more = append(more, env.Secret{Name: name, Value: value, Origin: origin}) }
 	if server != "" {
-		vars = append(vars, secret("GITHUB_SERVER_URL", server))
+		set("GITHUB_SERVER_URL", server)
 	}
 	// A helper, which git asks only for that server. A header in git's configuration would follow a
 	// redirect to another server, and git passes a URL to its programs as an argument. The empty
 	// helper before it removes the helpers of a bound configuration, which would receive the token
 	// and store it in a file.
 	for i, helper := range [...]string{"", gitHubHelper} {
-		vars = append(vars, secret(fmt.Sprintf("GIT_CONFIG_KEY_%d", i), key), secret(fmt.Sprintf("GIT_CONFIG_VALUE_%d", i), helper))
+		set(fmt.Sprintf("GIT_CONFIG_KEY_%d", i), "credential.https://"+address+".helper")
+		set(fmt.Sprintf("GIT_CONFIG_VALUE_%d", i), helper)
 	}
-	return append(vars, secret("GIT_CONFIG_COUNT", "2")), address, nil
+	set("GIT_CONFIG_COUNT", "2")
+	return list, more, nil
 }
-
-// tokenVariables are the variables of a token, in gh's order.
-var tokenVariables = [...]string{"GH_TOKEN", "GITHUB_TOKEN"}
 
 // gitHubHelper is a credential helper of git, a shell function that reads the token from its
 // environment. Its output goes to git through a pipe.

@@ -27,42 +27,28 @@ import (
 // inject finds the credentials that the host adds to requests, the placeholders for commands, and the
 // certificate that commands trust. The notes are about unavailable credentials.
 func (m *Machine) inject(ctx context.Context, q *Request, out *Resolution, in *view.Input) (notes []string, err error) {
-	sets := m.Sets()
-	for _, name := range q.InjectedCredentials(sets) {
-		origin := fmt.Sprintf("%s %q", view.OriginInject, name)
-		own, isOwn := sets[name]
-		if !isOwn {
-			vars, address, err := m.gitHub(ctx, origin, name == view.CredentialGitHubCLI, q.Planning)
-			if err != nil {
-				notes = append(notes, fmt.Sprintf("%s: %s: %v", view.OriginInject, name, err))
-				continue
-			}
-			hosts, err := q.GitHubHosts(strings.TrimSuffix(address, ":443"))
-			if err != nil {
-				return nil, err
-			}
-			for _, v := range vars {
-				if !slices.Contains(tokenVariables[:], v.Name) {
-					out.injectVars = append(out.injectVars, v)
-					continue
-				}
-				out.Inject.Credentials = append(out.Inject.Credentials, shared.Credential{Hosts: hosts, Header: "Authorization", Placeholder: view.Placeholder(v.Name), Value: shared.Secret(v.Value)})
-				out.withhold(v.Name, shared.Secret(v.Value), origin)
-			}
-			continue
-		}
-		if own.Value == "" {
-			notes = append(notes, unset(name, &own))
-			continue
-		}
-		out.Inject.Credentials = append(out.Inject.Credentials, shared.Credential{Hosts: own.Hosts, Header: cmp.Or(own.Header, "Authorization"), Placeholder: own.Placeholder, Value: own.Value})
-		for variable, secret := range own.Env {
-			out.withhold(variable, secret, origin)
-		}
-	}
 	var hosts []string
-	for _, c := range out.Inject.Credentials {
-		hosts = append(hosts, c.Hosts...)
+	for _, name := range q.InjectedCredentials(m.Sets()) {
+		origin := fmt.Sprintf("%s %q", view.OriginInject, name)
+		list, more, err := m.credential(ctx, name, origin, q.Planning)
+		if err != nil {
+			notes = append(notes, fmt.Sprintf("%s: %s: %v", view.OriginInject, name, err))
+			continue
+		}
+		out.injectVars = append(out.injectVars, more...)
+		for _, c := range list {
+			if _, own := m.Sets()[name]; !own {
+				if c.Hosts, err = q.GitHubHosts(strings.TrimSuffix(c.Hosts[0], ":443")); err != nil {
+					return nil, err
+				}
+			}
+			out.Inject.Credentials = append(out.Inject.Credentials, shared.Credential{Hosts: c.Hosts, Header: cmp.Or(c.Header, "Authorization"), Placeholder: c.Placeholder, Value: c.Value})
+			hosts = append(hosts, c.Hosts...)
+			for variable, secret := range c.Env {
+				out.injectVars = append(out.injectVars, env.Secret{Name: variable, Value: view.Placeholder(variable), Origin: origin})
+				out.withheldSecrets = append(out.withheldSecrets, secret)
+			}
+		}
 	}
 	if hosts == nil {
 		return notes, nil
@@ -77,12 +63,6 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolution, in *v
 		out.injectVars = append(out.injectVars, env.Secret{Name: name, Value: c.trust.Path, Origin: view.OriginInject})
 	}
 	return notes, nil
-}
-
-// withhold gives commands a placeholder.
-func (r *Resolution) withhold(variable string, secret shared.Secret, origin string) {
-	r.injectVars = append(r.injectVars, env.Secret{Name: variable, Value: view.Placeholder(variable), Origin: origin})
-	r.withheldSecrets = append(r.withheldSecrets, secret)
 }
 
 // trustCopied refuses a definition whose commands would see the host's file of certificates, because there

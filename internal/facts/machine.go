@@ -83,7 +83,7 @@ func (m *Machine) Sets() map[string]view.Credential {
 	return m.Config.Credentials
 }
 
-// token is the value of one of tokenVariables, or "".
+// token is the value of GH_TOKEN or GITHUB_TOKEN, or "".
 func (m *Machine) token(name string) string {
 	if r := m.renewedCredentials.Load(); r != nil {
 		if value, _ := valueIn(r.environ, name); value != "" {
