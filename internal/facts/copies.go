@@ -5,7 +5,6 @@ package facts
 import (
 	"bytes"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -68,16 +67,13 @@ func (m *Machine) copyOf(content []byte) string {
 		_ = os.Chtimes(file, time.Time{}, time.Now()) // else another command could sweep it before this one mounts it
 		return file
 	}
-	temp, err := os.CreateTemp(dir, ".new-")
+	at, err := os.Open(dir)
 	if err != nil {
 		return ""
 	}
-	_, err = temp.Write(content)
-	if err = errors.Join(err, temp.Chmod(0o444), temp.Close()); err == nil {
-		err = os.Rename(temp.Name(), file)
-	}
-	if err != nil {
-		os.Remove(temp.Name())
+	defer at.Close()
+	readable := func(f *os.File) error { return f.Chmod(0o444) } // whatever the umask is
+	if hostpath.At(at).Put(hostpath.TempName(), filepath.Base(file), content, 0o444, readable) != nil {
 		return ""
 	}
 	sweepCopies(dir)

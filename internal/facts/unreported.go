@@ -46,13 +46,8 @@ func (m *Machine) markPrefix() string {
 	return fmt.Sprintf("%016x-", hash.Sum64())
 }
 
-// newMark makes a mark, locked and complete: an unlocked one belongs to a dead host. It is nil if
-// there is no state directory.
-func (m *Machine) newMark(tops []string) (*mark, error) {
-	dir := m.markDir()
-	if dir == "" {
-		return nil, nil
-	}
+// newMark makes a mark, locked and complete: an unlocked one belongs to a dead host.
+func (m *Machine) newMark(dir string, tops []string) (*mark, error) {
 	if err := hostpath.MakePrivate(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -73,17 +68,6 @@ func (m *Machine) newMark(tops []string) (*mark, error) {
 	return k, nil
 }
 
-// end removes the mark if everything was reported.
-func (k *mark) end(reported bool) {
-	if k == nil {
-		return
-	}
-	if reported {
-		os.Remove(k.name)
-	}
-	hostpath.Unlock(k.fd)
-}
-
 // Begin records that a command may make changes from now on.
 func (m *Machine) Begin(out *Resolution) {
 	if out.Spec.Unconfined {
@@ -95,11 +79,12 @@ func (m *Machine) Begin(out *Resolution) {
 			return e.Access == shared.ReadWrite && (paths.Inside(top, e.Source) || paths.Inside(e.Source, top))
 		})
 	})
-	if len(tops) == 0 {
+	dir := m.markDir()
+	if len(tops) == 0 || dir == "" {
 		return
 	}
 	var err error
-	if out.mark, err = m.newMark(tops); err != nil {
+	if out.mark, err = m.newMark(dir, tops); err != nil {
 		out.Notes = append(out.Notes, "if its host is killed, nothing reports what this command makes: "+err.Error())
 	}
 }
@@ -114,17 +99,20 @@ func (out *Resolution) End(ran, reported bool) {
 		out.unreported = nil
 	}
 	if !ran || !reported || out.lastLook == nil {
-		out.mark.end(!ran || reported)
-		out.mark = nil
+		out.EndAfter(!ran || reported)
 	}
 }
 
 // EndAfter is End for processes that the command left running. out may be nil.
 func (out *Resolution) EndAfter(reported bool) {
-	if out != nil {
-		out.mark.end(reported)
-		out.mark = nil
+	if out == nil || out.mark == nil {
+		return
 	}
+	if reported {
+		os.Remove(out.mark.name)
+	}
+	hostpath.Unlock(out.mark.fd)
+	out.mark = nil
 }
 
 // readMarks finds the marks of this workspace's commands without a report.
