@@ -25,16 +25,9 @@ func Discover(dir, home string) (string, error) {
 	if !filepath.IsAbs(dir) || strings.IndexByte(dir, 0) >= 0 {
 		return "", fmt.Errorf("discover: %q is not an absolute path: %w", dir, ErrInvalidPath)
 	}
-	start, err := filepath.EvalSymlinks(dir)
+	start, fi, err := directory(dir)
 	if err != nil {
 		return "", fmt.Errorf("discover: %w", err)
-	}
-	fi, err := os.Stat(start)
-	if err != nil {
-		return "", fmt.Errorf("discover: %w", err)
-	}
-	if !fi.IsDir() {
-		return "", fmt.Errorf("discover: %w", &fs.PathError{Op: "chdir", Path: start, Err: syscall.ENOTDIR})
 	}
 	if top := gitTop(start, fi.Sys().(*syscall.Stat_t).Uid); top == start || top != "" && refusal(top, home, sameFile) == "" {
 		return top, nil

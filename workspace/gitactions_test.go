@@ -28,7 +28,7 @@ func TestActionsOfTwoRepositories(t *testing.T) {
 		}
 		for _, hook := range slices.Concat(hooks, hooks) {
 			before := acts()
-			tree(t, "", map[string]string{hook: hook + before[top].On["hook pre-commit"]})
+			tree(t, "", map[string]string{hook: hook + before[top]["hook pre-commit"]})
 			if err := os.Chmod(hook, 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +67,7 @@ func TestActionsWithAPipe(t *testing.T) {
 	}
 	w, _ := obeyed(t, base, nil)
 	found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{top}, nil, NewBudget())
-	for what := range found[top].On {
+	for what := range found[top] {
 		if strings.Contains(what, "no answer") {
 			t.Error(what)
 		}

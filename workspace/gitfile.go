@@ -26,13 +26,6 @@ const (
 // reading opens a file for reading. A fifo does not block it.
 const reading = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 
-// readSmall reads a regular file of at most limit bytes. It follows no symlink, and a fifo does not
-// block it.
-func readSmall(path string, limit int64) ([]byte, error) {
-	fd, err := hostpath.Openat(unix.AT_FDCWD, path, reading|unix.O_NOFOLLOW, 0)
-	return readRegular(fd, err, path, limit)
-}
-
 // ReadNoSymlinks reads a regular file of at most limit bytes. No component of its path may be a
 // symlink. A fifo does not block it.
 func ReadNoSymlinks(path string, limit int64) ([]byte, error) {

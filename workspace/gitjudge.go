@@ -20,7 +20,7 @@ func validHead(path string) bool {
 	if err != nil || fi.Mode()&0o400 == 0 {
 		return false
 	}
-	data, err := readSmall(path, maxGitPointer)
+	data, err := ReadNoSymlinks(path, maxGitPointer)
 	return err == nil && gitindex.ValidHead(data)
 }
 
@@ -31,7 +31,7 @@ func searchable(path string) bool {
 
 // hasCommonDir reports whether a git directory has another common directory.
 func hasCommonDir(gitDir string) bool {
-	data, err := readSmall(paths.Join(gitDir, "commondir"), maxGitPointer)
+	data, err := ReadNoSymlinks(paths.Join(gitDir, "commondir"), maxGitPointer)
 	return string(data) != SelfCommonDir && !errors.Is(err, fs.ErrNotExist)
 }
 

@@ -83,7 +83,7 @@ func gitDirs(projectRoot string, writable []string) (l GitLayout, err error) {
 
 // targetOf returns the directory to which the .git file of top points.
 func targetOf(dotGit, top string) (gitDir string, err error) {
-	data, err := readSmall(dotGit, maxGitPointer)
+	data, err := ReadNoSymlinks(dotGit, maxGitPointer)
 	if err != nil {
 		return "", err
 	}
@@ -116,13 +116,11 @@ func bareLayout(top string, writable []string) (GitLayout, error) {
 // written all files that name them.
 func PointedLayouts(top string) (list []GitLayout) {
 	add := func(dir string) {
-		l := GitLayout{Kind: gitBare, GitDir: dir, CommonDir: dir}
-		if p, err := readGitPath(dir, "commondir"); err == nil {
-			if common, err := resolveFrom(dir, p); err == nil {
-				l.CommonDir = common
-			}
+		common, err := commonOf(dir)
+		if err != nil {
+			common = dir
 		}
-		list = append(list, l)
+		list = append(list, GitLayout{Kind: gitBare, GitDir: dir, CommonDir: common})
 	}
 	if MayBeBare(top) {
 		add(top)
@@ -140,9 +138,16 @@ func PointedLayouts(top string) (list []GitLayout) {
 // pointedTo checks that gitDir, which top's .git file names, belongs to top.
 func pointedTo(top, gitDir string, writable []string) (GitLayout, error) {
 	if hasCommonDir(gitDir) {
-		common, err := worktreeCommon(top, gitDir)
+		// It must lie in the repository: else one that the workspace made could name any repository.
+		common, err := commonAround(gitDir)
 		if err != nil {
 			return GitLayout{}, err
+		}
+		switch dir, err := recordedTop(gitDir); {
+		case err != nil:
+			return GitLayout{}, err
+		case dir != top:
+			return GitLayout{}, fmt.Errorf("which is the worktree at %q and not this workspace; run git worktree repair after a move: %w", dir, ErrGitLayout)
 		}
 		return layout(gitWorktree, top, gitDir, common, writable)
 	}
@@ -158,22 +163,6 @@ func pointedTo(top, gitDir string, writable []string) (GitLayout, error) {
 	return layout(gitSubmodule, top, gitDir, gitDir, writable)
 }
 
-// worktreeCommon returns the common directory of a worktree's git directory. gitDir must lie in it,
-// as <common>/worktrees/<id>: else a gitDir that the workspace made could name any repository.
-func worktreeCommon(top, gitDir string) (string, error) {
-	common, err := commonAround(gitDir)
-	if err != nil {
-		return "", err
-	}
-	switch dir, err := recordedTop(gitDir); {
-	case err != nil:
-		return "", err
-	case dir != top:
-		return "", fmt.Errorf("which is the worktree at %q and not this workspace; run git worktree repair after a move: %w", dir, ErrGitLayout)
-	}
-	return common, nil
-}
-
 // OfWorktree reports whether git would make gitDir for a worktree: its repository is around it.
 func OfWorktree(gitDir string) bool {
 	_, err := commonAround(gitDir)
@@ -182,21 +171,31 @@ func OfWorktree(gitDir string) bool {
 
 // readGitPath reads the path in a file of a git directory.
 func readGitPath(gitDir, name string) (string, error) {
-	data, err := readSmall(paths.Join(gitDir, name), maxGitPointer)
+	data, err := ReadNoSymlinks(paths.Join(gitDir, name), maxGitPointer)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
 	}
 	return parseGitPath(name, data)
 }
 
-func commonAround(gitDir string) (string, error) {
+// commonOf returns the directory that the commondir file of a git directory names.
+func commonOf(gitDir string) (common string, err error) {
 	p, err := readGitPath(gitDir, "commondir")
 	if err != nil {
 		return "", err
 	}
-	common, err := resolveFrom(gitDir, p)
-	if err != nil {
+	if common, err = resolveFrom(gitDir, p); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
+	}
+	return common, nil
+}
+
+// commonAround returns the common directory of a worktree's git directory, which lies in it, as
+// <common>/worktrees/<id>.
+func commonAround(gitDir string) (string, error) {
+	common, err := commonOf(gitDir)
+	if err != nil {
+		return "", err
 	}
 	worktrees := filepath.Dir(gitDir)
 	if filepath.Base(worktrees) != "worktrees" || filepath.Dir(worktrees) != common {
@@ -350,7 +349,7 @@ func mainTop(common string) string {
 // workTreeOf returns the work tree that the configuration of a git directory names, or "". It may not
 // exist.
 func workTreeOf(gitDir string) string {
-	config, err := readSmall(paths.Join(gitDir, "config"), maxGitConfig)
+	config, err := ReadNoSymlinks(paths.Join(gitDir, "config"), maxGitConfig)
 	worktree := parseCoreWorktree(config)
 	if err != nil || worktree == "" {
 		return ""
@@ -424,7 +423,7 @@ func (l *GitLayout) addSubmodules(gitDir string, commandDirs []string) {
 
 // fixContents adds a configuration to FixedContents, if it sets core.worktree in git's format.
 func (l *GitLayout) fixContents(file string) {
-	data, err := readSmall(file, maxGitConfig)
+	data, err := ReadNoSymlinks(file, maxGitConfig)
 	if err != nil || parseCoreWorktree(data) == "" {
 		return
 	}
@@ -501,7 +500,7 @@ func (l GitLayout) WorkTrees(top string, left *Budget) (w WorkTrees) {
 	index, err := readIndex(paths.Join(l.GitDir, "index"), l.CommonDir, &left.indexes)
 	w.All = err == nil
 	links := index.Links
-	if modules, err := readSmall(paths.Join(top, ".gitmodules"), maxGitConfig); err == nil {
+	if modules, err := ReadNoSymlinks(paths.Join(top, ".gitmodules"), maxGitConfig); err == nil {
 		links = append(links, configValues(modules, "path", func(section string) bool { return strings.HasPrefix(strings.ToLower(section), "submodule") })...)
 	}
 	add := func(p string) {

@@ -36,14 +36,9 @@ const (
 	actsUses      = "uses "    // the directory; the state is which repository git uses there
 )
 
-// GitActions has, for each git directory, what git acts on in that repository.
-type GitActions map[string]ActsAt
-
-// ActsAt are the Acts of one repository.
-type ActsAt struct {
-	Path string // of its work tree, or of the git directory of a submodule without one
-	On   Acts
-}
+// GitActions has what git acts on in repositories, by their work trees, or by the git directories of
+// submodules without one.
+type GitActions map[string]Acts
 
 // MaxGitActions bounds the repositories: each costs some milliseconds.
 const MaxGitActions = 256
@@ -53,10 +48,10 @@ const MaxGitActions = 256
 // a repository, it names nothing in a git directory that commands cannot read. It takes the bytes that it
 // reads from left.
 func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (GitLayout, error), readable func(dir string) bool, dirs []string, as *User, left *Budget) GitActions {
-	found := GitActions{}
+	found, known := GitActions{}, map[string]bool{}
 	add := func(path string, l GitLayout) {
-		if _, ok := found[l.GitDir]; !ok && len(found) < MaxGitActions {
-			found[l.GitDir] = ActsAt{path, w.gitActions(ctx, path, l, as, left)}
+		if !known[l.GitDir] && len(found) < MaxGitActions {
+			found[path], known[l.GitDir] = w.gitActions(ctx, path, l, as, left), true
 		}
 	}
 	var submodules []string
@@ -76,7 +71,7 @@ func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (Git
 					on[name] = digest(on[name] + what + acts[what])
 				}
 			}
-			found[dir] = ActsAt{dir, on}
+			found[dir] = on
 		case l.GitDir != "":
 			add(dir, l)
 			submodules = append(submodules, l.Writable...)
@@ -167,9 +162,9 @@ type Change struct {
 // Since returns the changes, by repository; with unclear, also reasons that were known before.
 func (a GitActions) Since(before GitActions, unclear bool) map[string]Change {
 	since := map[string]Change{}
-	for dir, now := range a {
-		if change := now.On.Since(before[dir].On, unclear, nil); len(change.ActsOn)+len(change.Unclear) > 0 {
-			since[now.Path] = change
+	for path, now := range a {
+		if change := now.Since(before[path], unclear, nil); len(change.ActsOn)+len(change.Unclear) > 0 {
+			since[path] = change
 		}
 	}
 	return since
@@ -191,7 +186,7 @@ func (a Acts) Since(before Acts, unclear bool, left *Budget) (change Change) {
 			change.Unclear = append(change.Unclear, reason)
 		case isIndex:
 			_, common, _ := strings.Cut(now, "\x00")
-			i, err := readIndex(path, common, &left.texts)
+			i, err := readIndex(path, common, &left.indexes)
 			if err != nil {
 				change.Unclear = append(change.Unclear, fmt.Sprintf("git: %v", err))
 			} else if i.Misplaced != "" {
@@ -242,7 +237,7 @@ func (a Acts) AddPending(l GitLayout, left *Budget) {
 		a[actsOnState+p] = "exists" // its existence alone makes git use it; its content is the user's at each conflict
 	}
 	packed := paths.Join(l.CommonDir, "packed-refs")
-	f, err := openLarge(packed, &left.texts)
+	f, err := openLarge(packed, &left.indexes)
 	if err != nil || gitindex.MayReplace(f) {
 		a.addState(packed, left) // git may read another object in the place of one
 	}
@@ -278,23 +273,22 @@ func (a Acts) addState(path string, left *Budget) {
 // sparse files, and many links to one, in no time.
 type Budget struct {
 	fingerprints int64 // for Fingerprint
-	indexes      int64 // for indexes
-	texts        int64 // for packed refs, and for changed indexes once more
+	indexes      int64 // for indexes, also for changed ones once more, and for packed refs
 }
 
 const (
 	maxIndex              = 64 << 20 // bytes, some 600,000 files
-	maxIndexes      int64 = 256 << 20
+	maxIndexes      int64 = 512 << 20
 	maxFingerprints int64 = 16 << 20
 )
 
 // NewBudget returns a whole budget.
-func NewBudget() *Budget { return &Budget{maxFingerprints, maxIndexes, maxIndexes} }
+func NewBudget() *Budget { return &Budget{maxFingerprints, maxIndexes} }
 
 // readIndex reads an index, and takes its size from left. A missing one has no entries. An error says that
 // git may read the index in another way.
 func readIndex(path, commonDir string, left *int64) (i gitindex.Index, err error) {
-	config, err := readSmall(paths.Join(commonDir, "config"), maxGitConfig)
+	config, err := ReadNoSymlinks(paths.Join(commonDir, "config"), maxGitConfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return i, err
 	}

@@ -3,6 +3,7 @@
 package workspace
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -26,21 +27,22 @@ func (w *Workspace) ResolveDir(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	resolved, err := filepath.EvalSymlinks(w.aliased(p))
-	if err != nil {
-		return "", err
-	}
-	if !slices.ContainsFunc(w.roots, func(r RootDir) bool { return paths.Inside(r.Path, resolved) }) {
+	resolved, _, err := directory(w.aliased(p))
+	if err == nil && !slices.ContainsFunc(w.roots, func(r RootDir) bool { return paths.Inside(r.Path, resolved) }) {
 		return "", fmt.Errorf("%q is %w. Add it to workspace.readable or workspace.writable", resolved, ErrOutside)
 	}
-	fi, err := os.Lstat(resolved)
-	if err != nil {
-		return "", err
+	return resolved, err
+}
+
+// directory resolves the path of an existing directory.
+func directory(p string) (resolved string, fi fs.FileInfo, err error) {
+	if resolved, err = filepath.EvalSymlinks(p); err != nil {
+		return "", nil, err
 	}
-	if !fi.IsDir() {
-		return "", &fs.PathError{Op: "chdir", Path: resolved, Err: syscall.ENOTDIR}
+	if fi, err = os.Stat(resolved); err == nil && fi.IsDir() {
+		return resolved, fi, nil
 	}
-	return resolved, nil
+	return "", nil, cmp.Or(err, error(&fs.PathError{Op: "chdir", Path: resolved, Err: syscall.ENOTDIR}))
 }
 
 // absolute makes a path absolute, without other changes.

@@ -68,8 +68,8 @@ func TestWrittenByAMapping(t *testing.T) {
 // size.
 func TestLooksAtNothingInProc(t *testing.T) {
 	t.Parallel()
-	const path = "/proc/self/limits"
-	if text, err := readSmall(path, maxGitConfig); err != nil || len(text) > 0 {
+	path := fmt.Sprintf("/proc/%d/limits", os.Getpid())
+	if text, err := ReadNoSymlinks(path, maxGitConfig); err != nil || len(text) > 0 {
 		t.Errorf("%q, %v", text, err)
 	}
 	if stampWithin(path, maxGitConfig).text != stampWithin("/proc/self/status", maxGitConfig).text {
@@ -174,10 +174,10 @@ func TestActionsReadNoHooks(t *testing.T) { // not parallel: it counts what the 
 	w, _ := obeyed(t, base, nil)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{top}, nil, NewBudget())[top+"/.git"]
+	found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{top}, nil, NewBudget())[top]
 	runtime.ReadMemStats(&after)
-	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 60 || len(found.On) < 200 {
-		t.Errorf("of %d things, it allocates %d MiB", len(found.On), n)
+	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 60 || len(found) < 200 {
+		t.Errorf("of %d things, it allocates %d MiB", len(found), n)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestHeld(t *testing.T) {
 		now := Acts{}
 		now.AddPending(layout, left)
 		now.Since(nil, false, left)
-		if left.indexes > maxIndexes-maxIndex || left.texts > maxIndexes-2*maxIndex {
+		if left.indexes > maxIndexes-3*maxIndex {
 			t.Errorf("%+v is left", left)
 		}
 		var most runtime.MemStats

@@ -22,19 +22,6 @@ type Stub struct {
 	Content string // of a file
 }
 
-// couldBe reports whether the path may be free or have a stub. It is false only for a certain no:
-// another process may be removing a stub there.
-func (s *Stub) couldBe() bool {
-	info, err := os.Lstat(s.Path)
-	switch {
-	case err != nil:
-		return true
-	case info.IsDir():
-		return !pathHoldsWork(s.Path)
-	}
-	return info.Mode().IsRegular() && info.Size() <= maxContent
-}
-
 // maxContent is longer than the content of any stub.
 const maxContent = 64
 
@@ -50,13 +37,10 @@ func newHeldStub(s Stub, fd int, st *unix.Stat_t) *heldStub {
 	return &heldStub{Stub: s, fd: fd, dev: uint64(st.Dev), ino: st.Ino}
 }
 
-// is reports whether st is the stub's.
-func (m *heldStub) is(st *unix.Stat_t) bool { return m.ino == st.Ino && m.dev == uint64(st.Dev) }
-
 // liesAt reports whether the stub is at a name.
 func (m *heldStub) liesAt(dir int, name string) bool {
 	var st unix.Stat_t
-	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && m.is(&st)
+	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && m.ino == st.Ino && m.dev == uint64(st.Dev)
 }
 
 // The marks of a stub: a directory's sticky bit, which has no use unless everybody can write to the
@@ -76,7 +60,7 @@ func marked(st *unix.Stat_t) bool {
 	case unix.S_IFDIR:
 		return st.Mode&(unix.S_ISVTX|0o022) == unix.S_ISVTX
 	case unix.S_IFREG:
-		return st.Mtim.Sec == markTime && st.Mtim.Nsec == 0
+		return st.Mtim.Sec == markTime && st.Mtim.Nsec == 0 && st.Size <= maxContent
 	}
 	return false
 }

@@ -36,10 +36,6 @@ func (r *Registry) Hold(ctx context.Context, wanted []Stub) *Hold {
 	h := &Hold{registry: r, Unheld: map[string]error{}}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	wanted = slices.DeleteFunc(slices.Clone(wanted), func(s Stub) bool { return r.stubs[s.Path] == nil && !s.couldBe() })
-	if len(wanted) == 0 {
-		return h
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	for _, s := range wanted {
@@ -60,7 +56,7 @@ func (r *Registry) hold(ctx context.Context, h *Hold, s Stub) error {
 	for at := s; at.Path != "/" && !slices.Contains(h.paths, at.Path); at = (Stub{Path: filepath.Dir(at.Path)}) {
 		var st unix.Stat_t
 		if unix.Lstat(at.Path, &st) == nil {
-			if above := at.Path != s.Path; !marked(&st) && (above || !fresh(&st)) || above && pathHoldsWork(at.Path) {
+			if !marked(&st) && (at.Path != s.Path || !fresh(&st)) || pathHoldsWork(at.Path) {
 				break // it exists, and is not a stub
 			}
 		}
