@@ -5,6 +5,7 @@ package facts
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -67,13 +68,16 @@ func (m *Machine) copyOf(content []byte) string {
 		_ = os.Chtimes(file, time.Time{}, time.Now()) // else another command could sweep it before this one mounts it
 		return file
 	}
-	at, err := os.Open(dir)
+	temp, err := os.CreateTemp(dir, ".new-")
 	if err != nil {
 		return ""
 	}
-	defer at.Close()
-	readable := func(f *os.File) error { return f.Chmod(0o444) } // whatever the umask is
-	if hostpath.At(at).Put(hostpath.TempName(), filepath.Base(file), content, 0o444, readable) != nil {
+	_, err = temp.Write(content)
+	if err = errors.Join(err, temp.Chmod(0o444), temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), file)
+	}
+	if err != nil {
+		os.Remove(temp.Name())
 		return ""
 	}
 	sweepCopies(dir)
