@@ -15,7 +15,7 @@ import (
 // So Read makes the trees itself, while it goes through the entries, and compares.
 type trees struct {
 	size int
-	dirs int              // how many more directories it makes, and compares
+	dirs int              // how many more directories it makes, or compares then
 	held int              // bytes of paths, and of the directories that are not yet complete
 	in   *tree            // the directory of the last entry
 	made map[string]*tree // by path; nil if there are too many, or if the entries are not sorted
@@ -100,6 +100,7 @@ func (t *trees) match(data []byte) bool {
 	for t.in != nil {
 		t.complete()
 	}
+	t.dirs = maxTrees // as many as are made
 	rest, ok := t.describes("", data)
 	return ok && len(rest) == 0
 }

@@ -103,4 +103,12 @@ func TestCacheTree(t *testing.T) {
 			t.Errorf("a tree of depth %d is understood: %v", n, !want)
 		}
 	}
+	many, description := newTrees(20, 70_000), fmt.Appendf(nil, "\x00-1 %d\n", 70_000)
+	for i := range 70_000 {
+		many.add(0o100644, fmt.Sprintf("%05d/f", i), make([]byte, 20))
+		description = fmt.Appendf(description, "%05d\x00-1 0\n", i)
+	}
+	if !many.match(description) {
+		t.Error("70,000 directories are not understood")
+	}
 }
