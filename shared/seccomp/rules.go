@@ -1,5 +1,7 @@
 package seccomp
 
+import "strings"
+
 // errno is a number that is the same on both architectures.
 type errno uint16
 
@@ -99,105 +101,102 @@ func rules(o Options) []rule {
 		whyLimits     = "limits of other processes, which end them like signals"
 		whyTruncate   = "truncation, which this kernel's rules about paths do not keep"
 	)
-	out := []rule{
-		{whySetID, eperm, []string{"openat"}, []test{creating(2), mode(3)}},
-		{whySetID, eperm, []string{"open"}, []test{creating(1), mode(2)}},
-		{whyInput, eperm, []string{"ioctl"}, []test{{1, "request", equal, all, tiocsti}}},
-		{whyInput, eperm, []string{"ioctl"}, []test{{1, "request", equal, all, tioclinux}}},
-		{whySetID, eperm, []string{"creat", "chmod", "fchmod"}, []test{mode(1)}},
-		{whySetID, eperm, []string{"fchmodat", "fchmodat2"}, []test{mode(2)}},
-		{whySetID, eperm, []string{"mknod"}, []test{mode(1)}},
-		{whyDevice, eperm, []string{"mknod"}, []test{{1, "mode", equal, fileType, characterDevice}}},
-		{whyDevice, eperm, []string{"mknod"}, []test{{1, "mode", equal, fileType, blockDevice}}},
-		{whySetID, eperm, []string{"mknodat"}, []test{mode(2)}},
-		{whyDevice, eperm, []string{"mknodat"}, []test{{2, "mode", equal, fileType, characterDevice}}},
-		{whyDevice, eperm, []string{"mknodat"}, []test{{2, "mode", equal, fileType, blockDevice}}},
-		{whyFamily, eperm, []string{"socket", "socketpair"}, []test{
-			family(notEqual, afUnix), family(notEqual, afInet), family(notEqual, afInet6), family(notEqual, afNetlink)}},
-		// Netlink sockets are raw by custom, and a raw one is harmless.
-		{whyRaw, eperm, []string{"socket"}, []test{family(notEqual, afNetlink), kind(sockRaw)}},
-		// The old name of AF_PACKET.
-		{whyRaw, eperm, []string{"socket"}, []test{kind(sockPacket)}},
-	}
+	var p policy
+	p.refuse(whySetID, "openat", creating(2), mode(3))
+	p.refuse(whySetID, "open", creating(1), mode(2))
+	p.refuse(whyInput, "ioctl", test{1, "request", equal, all, tiocsti})
+	p.refuse(whyInput, "ioctl", test{1, "request", equal, all, tioclinux})
+	p.refuse(whySetID, "creat chmod fchmod", mode(1))
+	p.refuse(whySetID, "fchmodat fchmodat2", mode(2))
+	p.refuse(whySetID, "mknod", mode(1))
+	p.refuse(whyDevice, "mknod", test{1, "mode", equal, fileType, characterDevice})
+	p.refuse(whyDevice, "mknod", test{1, "mode", equal, fileType, blockDevice})
+	p.refuse(whySetID, "mknodat", mode(2))
+	p.refuse(whyDevice, "mknodat", test{2, "mode", equal, fileType, characterDevice})
+	p.refuse(whyDevice, "mknodat", test{2, "mode", equal, fileType, blockDevice})
+	p.refuse(whyFamily, "socket socketpair", family(notEqual, afUnix), family(notEqual, afInet), family(notEqual, afInet6), family(notEqual, afNetlink))
+	// Netlink sockets are raw by custom, and a raw one is harmless.
+	p.refuse(whyRaw, "socket", family(notEqual, afNetlink), kind(sockRaw))
+	// The old name of AF_PACKET.
+	p.refuse(whyRaw, "socket", kind(sockPacket))
 	if !o.UnixSockets {
-		out = append(out,
-			rule{whyUnix, eperm, []string{"socket"}, []test{family(equal, afUnix)}},
-			// A connected stream cannot be connected again, and its pair harms nobody.
-			rule{whyUnixPair, eperm, []string{"socketpair"}, []test{family(equal, afUnix), kind(sockDgram)}},
-			rule{whyUnixPair, eperm, []string{"socketpair"}, []test{family(equal, afUnix), kind(sockRaw)}},
-		)
+		p.refuse(whyUnix, "socket", family(equal, afUnix))
+		// A connected stream cannot be connected again, and its pair harms nobody.
+		p.refuse(whyUnixPair, "socketpair", family(equal, afUnix), kind(sockDgram))
+		p.refuse(whyUnixPair, "socketpair", family(equal, afUnix), kind(sockRaw))
 	}
 	if o.NoNetwork {
-		out = append(out, rule{whyNetwork, eperm, []string{"socket", "socketpair"}, []test{family(notEqual, afUnix)}})
+		p.refuse(whyNetwork, "socket socketpair", family(notEqual, afUnix))
 	}
 	if o.NoTruncation {
-		out = append(out,
-			rule{whyTruncate, eperm, []string{"openat"}, []test{{2, "flags", anyBit, openTruncates, 0}, {2, "flags", equal, openAccess, 0}}},
-			rule{whyTruncate, eperm, []string{"open"}, []test{{1, "flags", anyBit, openTruncates, 0}, {1, "flags", equal, openAccess, 0}}},
-			rule{whyTruncate, eperm, []string{"truncate"}, nil},
-		)
+		p.refuse(whyTruncate, "openat", test{2, "flags", anyBit, openTruncates, 0}, test{2, "flags", equal, openAccess, 0})
+		p.refuse(whyTruncate, "open", test{1, "flags", anyBit, openTruncates, 0}, test{1, "flags", equal, openAccess, 0})
+		p.refuse(whyTruncate, "truncate")
 	}
 	if o.Unhidden {
-		out = append(out,
-			rule{whyIoctl, eperm, []string{"openat"}, []test{{2, "flags", equal, openAccess, openAccess}}},
-			rule{whyIoctl, eperm, []string{"open"}, []test{{1, "flags", equal, openAccess, openAccess}}},
-			rule{whyLimits, eperm, []string{"prlimit64"}, []test{{0, "pid", notEqual, all, 0}}},
-			rule{whyOwners, eperm, []string{"chown", "fchown", "fchownat", "lchown", "setxattr", "lsetxattr", "fsetxattr", "setxattrat",
-				"removexattr", "lremovexattr", "fremovexattr", "removexattrat", "file_setattr"}, nil})
+		p.refuse(whyIoctl, "openat", test{2, "flags", equal, openAccess, openAccess})
+		p.refuse(whyIoctl, "open", test{1, "flags", equal, openAccess, openAccess})
+		p.refuse(whyLimits, "prlimit64", test{0, "pid", notEqual, all, 0})
+		p.refuse(whyOwners, "chown fchown fchownat lchown setxattr lsetxattr fsetxattr setxattrat "+
+			"removexattr lremovexattr fremovexattr removexattrat file_setattr")
 	}
 	if o.Owners != nil && !o.Unhidden && !o.NestedUserNamespaces {
-		out = append(out, foreign(o.Owners, whyForeign)...)
+		p.foreign(o.Owners, whyForeign)
 	}
-	persona := rule{whyPersona, eperm, []string{"personality"}, []test{
-		{0, "persona", notEqual, all, 0}, {0, "persona", notEqual, all, personalityQuery}}}
+	persona := []test{{0, "persona", notEqual, all, 0}, {0, "persona", notEqual, all, personalityQuery}}
 	if o.Ptrace {
 		// Debuggers start their programs in this way.
-		persona.tests = append(persona.tests, test{0, "persona", notEqual, all, addrNoRandomize})
+		persona = append(persona, test{0, "persona", notEqual, all, addrNoRandomize})
 	}
-	out = append(out, persona)
+	p.refuse(whyPersona, "personality", persona...)
 	if !o.NestedUserNamespaces {
-		out = append(out,
-			rule{whyNamespaces, eperm, []string{"clone"}, []test{{0, "flags", anyBit, cloneNew, 0}}},
-			rule{whyNamespaces, eperm, []string{"unshare"}, []test{{0, "flags", anyBit, cloneNew | cloneNewTime, 0}}},
-			rule{whyNamespaces, eperm, []string{"setns"}, nil},
-			// An overlay, which needs a namespace, makes such devices too.
-			rule{whyDevice, eperm, []string{"renameat2"}, []test{{4, "flags", anyBit, renameWhiteout, 0}}},
-			rule{whyMounts, eperm, []string{"mount", "umount2", "pivot_root", "chroot", "mount_setattr", "move_mount",
-				"open_tree", "open_tree_attr", "fsopen", "fsconfig", "fsmount", "fspick"}, nil},
-		)
+		p.refuse(whyNamespaces, "clone", test{0, "flags", anyBit, cloneNew, 0})
+		p.refuse(whyNamespaces, "unshare", test{0, "flags", anyBit, cloneNew | cloneNewTime, 0})
+		p.refuse(whyNamespaces, "setns")
+		// An overlay, which needs a namespace, makes such devices too.
+		p.refuse(whyDevice, "renameat2", test{4, "flags", anyBit, renameWhiteout, 0})
+		p.refuse(whyMounts, "mount umount2 pivot_root chroot mount_setattr move_mount "+
+			"open_tree open_tree_attr fsopen fsconfig fsmount fspick")
 	}
 	if !o.Ptrace {
-		out = append(out, rule{whyProcesses, eperm, []string{"ptrace", "process_vm_readv", "process_vm_writev", "kcmp"}, nil})
+		p.refuse(whyProcesses, "ptrace process_vm_readv process_vm_writev kcmp")
 	}
-	return append(out,
-		rule{"files that other processes have open", eperm, []string{"pidfd_getfd"}, nil},
-		rule{whyKernel, eperm, []string{"bpf", "userfaultfd", "perf_event_open", "add_key", "request_key", "keyctl",
-			"kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module"}, nil},
-		rule{whyLog, eperm, []string{"syslog"}, nil},
-		rule{whyHandles, eperm, []string{"open_by_handle_at"}, nil},
-		rule{whyFallback, enosys, []string{"clone3", "openat2"}, nil},
-		rule{whyRing, enosys, []string{"io_uring_setup", "io_uring_enter", "io_uring_register"}, nil},
-	)
+	p.refuse("files that other processes have open", "pidfd_getfd")
+	p.refuse(whyKernel, "bpf userfaultfd perf_event_open add_key request_key keyctl "+
+		"kexec_load kexec_file_load init_module finit_module delete_module")
+	p.refuse(whyLog, "syslog")
+	p.refuse(whyHandles, "open_by_handle_at")
+	p.add(whyFallback, enosys, "clone3 openat2", nil)
+	p.add(whyRing, enosys, "io_uring_setup io_uring_enter io_uring_register", nil)
+	return p
 }
 
-// foreign makes rules that refuse to give files to others. A number whose bits are all one leaves
-// the owner unchanged.
-func foreign(o *Owners, why string) (rules []rule) {
-	of := func(calls []string, arg int, name string, own ...uint32) {
+// A policy is a list of rules.
+type policy []rule
+
+// add adds a rule for calls, whose names have spaces between them.
+func (p *policy) add(why string, deny errno, calls string, tests []test) {
+	*p = append(*p, rule{why, deny, strings.Fields(calls), tests})
+}
+
+func (p *policy) refuse(why, calls string, tests ...test) { p.add(why, eperm, calls, tests) }
+
+// foreign refuses to give files to others. A number whose bits are all one leaves the owner unchanged.
+func (p *policy) foreign(o *Owners, why string) {
+	of := func(calls string, arg int, name string, own ...uint32) {
 		tests := []test{{arg, name, notEqual, all, all}}
 		for _, id := range own {
 			tests = append(tests, test{arg, name, notEqual, all, id})
 		}
-		rules = append(rules, rule{why, eperm, calls, tests})
+		p.refuse(why, calls, tests...)
 	}
-	for _, family := range []struct {
-		calls []string
+	for _, family := range [...]struct {
+		calls string
 		user  int
-	}{{[]string{"chown", "fchown", "lchown"}, 1}, {[]string{"fchownat"}, 2}} {
+	}{{"chown fchown lchown", 1}, {"fchownat", 2}} {
 		of(family.calls, family.user, "user", o.UID)
 		if len(o.GIDs) > 0 && len(o.GIDs) <= MaxGroups {
 			of(family.calls, family.user+1, "group", o.GIDs...)
 		}
 	}
-	return rules
 }
