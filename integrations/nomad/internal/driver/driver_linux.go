@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -189,23 +188,19 @@ func startIn(netns string, cmd *exec.Cmd) error {
 	if netns == "" {
 		return cmd.Start()
 	}
-	result := make(chan error)
-	go func() {
-		// The thread stays in that namespace. It ends with the goroutine.
-		runtime.LockOSThread()
-		result <- func() error {
-			fd, err := unix.Open(netns, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-			if err != nil {
-				return fmt.Errorf("network.mode: the group's namespace: %w", &os.PathError{Op: "open", Path: netns, Err: err})
-			}
-			defer unix.Close(fd)
-			if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
-				return fmt.Errorf("network.mode: the group's namespace %s: %w", netns, err)
-			}
-			return cmd.Start()
-		}()
-	}()
-	return <-result
+	fd, err := unix.Open(netns, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("network.mode: the group's namespace: %w", &os.PathError{Op: "open", Path: netns, Err: err})
+	}
+	defer unix.Close(fd)
+	proc.OnOwnThread(func() {
+		if err = unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+			err = fmt.Errorf("network.mode: the group's namespace %s: %w", netns, err)
+			return
+		}
+		err = cmd.Start()
+	})
+	return err
 }
 
 func dial(h handle) (*task, error) {

@@ -55,15 +55,16 @@ type executor struct {
 	// oomKilled says that the kernel has killed a process of the task because of its memory.
 	oomKilled atomic.Bool
 
-	mu     sync.Mutex // guards the fields below; all except result and at keep the values of StartTask
-	agent  agentConfig
-	task   *proto.TaskConfig
-	plan   plan
-	host   *host.Host
-	cmd    *host.Cmd
-	logs   []io.Closer
-	start  time.Time               // zero until the task runs
-	result *proto.WaitTaskResponse // nil until it has ended
+	mu    sync.Mutex // guards the fields below, which keep the values of StartTask
+	agent agentConfig
+	task  *proto.TaskConfig
+	plan  plan
+	host  *host.Host
+	cmd   *host.Cmd
+	logs  []io.Closer
+	start time.Time // zero until the task runs
+
+	result *proto.WaitTaskResponse // valid after ended, as is at
 	at     time.Time
 }
 
@@ -269,9 +270,7 @@ func (e *executor) wait() {
 	if err != nil {
 		result.Err = err.Error()
 	}
-	e.mu.Lock()
 	e.result, e.at = result, time.Now()
-	e.mu.Unlock()
 	close(e.ended)
 }
 
@@ -329,10 +328,10 @@ func (e *executor) InspectTask(context.Context, *proto.InspectTaskRequest) (*pro
 		return nil, err
 	}
 	s := &proto.TaskStatus{Id: e.task.Id, Name: e.task.Name, State: proto.TaskState_RUNNING, StartedAt: timestamppb.New(e.start)}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.result != nil {
+	select {
+	case <-e.ended:
 		s.State, s.CompletedAt, s.Result = proto.TaskState_EXITED, timestamppb.New(e.at), e.result.Result
+	default:
 	}
 	return &proto.InspectTaskResponse{Task: s, Driver: &proto.TaskDriverStatus{Attributes: map[string]string{
 		"sandbox": e.plan.Sandbox, "engine": e.cmd.Report().Engine, "decision": e.cmd.Report().Decision, "executor": fmt.Sprint(os.Getpid())}}}, nil
