@@ -280,7 +280,12 @@ func (c *Conn) converse() error {
 			return err
 		}
 		close(c.started)
-		return c.awaitEnd()
+		var end endedMessage
+		if err := frame.Expect(c.f, kindEnded, maxReport+traced.MaxReport, &end); err != nil {
+			return lost(err)
+		}
+		c.end = end
+		return nil
 	case kindRefused:
 		refused = &ExecError{}
 	case kindMountFailed:
@@ -292,15 +297,6 @@ func (c *Conn) converse() error {
 		return err
 	}
 	return refused.(error)
-}
-
-func (c *Conn) awaitEnd() error {
-	var end endedMessage
-	if err := frame.Expect(c.f, kindEnded, maxReport+traced.MaxReport, &end); err != nil {
-		return lost(err)
-	}
-	c.end = end
-	return nil
 }
 
 // lost wraps the loss of the peer in its sentinel.

@@ -26,12 +26,15 @@ import (
 // that the engine began for it, and bubblewrap's child does not lead one that early.
 func KillOrphans(patience time.Duration) {
 	for deadline := time.Now().Add(patience); ; {
-		launchers, orphans := findLaunchers()
-		for _, pid := range orphans {
-			proc.Kill(pid, func(pid int) bool {
-				_, orphan := inspect(pid)
-				return orphan
-			}, 0)
+		var launchers []int // that have not executed their init yet
+		for _, pid := range proc.All() {
+			launcher, orphan := inspect(pid)
+			if launcher {
+				launchers = append(launchers, pid)
+			}
+			if orphan {
+				proc.Kill(pid, isOrphan, 0)
+			}
 		}
 		left := time.Until(deadline)
 		if left <= 0 || len(launchers) == 0 {
@@ -41,17 +44,9 @@ func KillOrphans(patience time.Duration) {
 	}
 }
 
-// findLaunchers returns the launchers that have not executed their init yet, and the orphans.
-func findLaunchers() (launchers, orphans []int) {
-	for _, pid := range proc.All() {
-		switch launcher, orphan := inspect(pid); {
-		case launcher:
-			launchers = append(launchers, pid)
-		case orphan:
-			orphans = append(orphans, pid)
-		}
-	}
-	return launchers, orphans
+func isOrphan(pid int) bool {
+	_, orphan := inspect(pid)
+	return orphan
 }
 
 // inspect reports whether a process is a launcher or an orphan.

@@ -2,32 +2,25 @@ package sandboxinit
 
 import (
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
+// openBinary opens without read permission: an executable may be 0711.
 func openBinary(b Binary) (*os.File, error) {
+	path, flags := b.Path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW
 	if b.Self {
 		// The program that runs, even if its file has been replaced since.
-		return openPath("/proc/self/exe", b.Path, 0)
+		path, flags = "/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC
 	}
-	return openPath(b.Path, b.Path, unix.O_NOFOLLOW)
-}
-
-// openPath opens without read permission: an executable may be 0711.
-func openPath(path, name string, flags int) (*os.File, error) {
-	for {
-		fd, err := syscall.Open(path, unix.O_PATH|unix.O_CLOEXEC|flags, 0)
-		if err == nil {
-			return os.NewFile(uintptr(fd), name), nil
-		}
-		if err != syscall.EINTR {
-			return nil, &os.PathError{Op: "open", Path: path, Err: err}
-		}
+	fd, err := hostpath.Openat(unix.AT_FDCWD, path, flags, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
+	return os.NewFile(uintptr(fd), b.Path), nil
 }
 
 // ownFDs is where a process finds its own descriptors by path.

@@ -21,37 +21,35 @@ func role(args []string) func() int {
 	if len(args) < 3 {
 		return nil
 	}
-	if args[1] == StandaloneArg {
-		return func() int { return hidden(func() int { return runAlone(args[2:]) }) }
-	}
+	var run func() int
 	switch fds := descriptors(args); {
+	case args[1] == StandaloneArg:
+		run = func() int { return runAlone(args[2:]) }
 	case holder.Requested(args):
 		return func() int { return holder.Main(args) }
 	case args[1] == connectRole && len(args) == 3:
-		return func() int { return connect(args[2]) }
-	case args[1] == initRole && len(fds) == 1:
-		return func() int { return hidden(func() int { return runInit(fds[0], -1, nil) }) }
-	case args[1] == initRole && len(fds) == 2:
-		return func() int { return hidden(func() int { return runInit(fds[0], fds[1], nil) }) }
+		run = func() int { return connect(args[2]) }
+	case args[1] == initRole && (len(fds) == 1 || len(fds) == 2):
+		run = func() int { return runInit(fds[0], append(fds, -1)[1], nil) }
 	case args[1] == traceRole && len(fds) == 1:
-		return func() int { return hidden(func() int { return runTracer(fds[0]) }) }
+		run = func() int { return runTracer(fds[0]) }
+	default:
+		return nil
 	}
-	return nil
+	return func() int { return hidden(run) }
 }
 
-// connect is the life of an init in a container, which first hides itself from the command.
+// connect is the life of an init in a container.
 func connect(socket string) int {
-	return hidden(func() int {
-		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		for connecting := err == nil; connecting; connecting = err == unix.EINTR {
-			err = unix.Connect(fd, &unix.SockaddrUnix{Name: socket})
-		}
-		if err != nil {
-			proc.Complain("connecting to "+strconv.Quote(socket), err)
-			return Unreachable
-		}
-		return runInit(fd, -1, nil)
-	})
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	for connecting := err == nil; connecting; connecting = err == unix.EINTR {
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: socket})
+	}
+	if err != nil {
+		proc.Complain("connecting to "+strconv.Quote(socket), err)
+		return Unreachable
+	}
+	return runInit(fd, -1, nil)
 }
 
 // hidden runs a process into which the command, with the same uid, cannot look. It also keeps from
