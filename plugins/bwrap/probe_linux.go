@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
 	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
@@ -21,7 +20,7 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 		return shared.Probe{Reason: "this bubblewrap is too old: it cannot bind by descriptor", Fix: fixOld, Unusable: true}, nil
 	}
 	facts := map[string]string{"bwrap": strings.TrimSpace(launcher + " " + strings.TrimPrefix(version, "bubblewrap "))}
-	return e.prober.Probe(ctx, e, cgroup.Look(), facts, func(_ context.Context, p *shared.Probe) { nsengine.ReportRooted(p) })
+	return e.prober.Probe(ctx, e, facts, func(_ context.Context, p *shared.Probe) { nsengine.ReportRooted(p) })
 }
 
 // ask returns the launcher's output.

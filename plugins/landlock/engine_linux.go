@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
 	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
 	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
@@ -94,7 +93,7 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 		return shared.NotReady(err), nil
 	}
 	facts := map[string]string{"landlock": "version " + strconv.Itoa(abi)}
-	return e.prober.Probe(ctx, e, cgroup.Look(), facts, func(_ context.Context, p *shared.Probe) {
+	return e.prober.Probe(ctx, e, facts, func(_ context.Context, p *shared.Probe) {
 		if handled(abi)&refer == 0 {
 			p.Degraded = append(p.Degraded, "commands cannot rename or link files from one directory to another: that needs Linux 5.19")
 		}

@@ -22,7 +22,7 @@ import (
 
 // New makes the engine. It reads nothing before its first use.
 func New() shared.Engine {
-	e := &engine{}
+	e := &engine{sessions: sessions{open: map[sessionKey]*session{}}}
 	e.early = sync.OnceValues(e.startEarly)
 	e.Engine = cmdengine.New(cmdengine.Config{
 		Info:       info,

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
 	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
 	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
 	"github.com/sbxhost/sbxhost/internal/engine/scratch"
@@ -16,7 +15,7 @@ import (
 
 // probe starts a sandbox like any command's, and an overlay.
 func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
-	return e.prober.Probe(ctx, e, cgroup.Look(), map[string]string{}, func(ctx context.Context, p *shared.Probe) {
+	return e.prober.Probe(ctx, e, map[string]string{}, func(ctx context.Context, p *shared.Probe) {
 		nsengine.ReportRooted(p)
 		p.Facts["overlay"] = "works"
 		if err := e.tryOverlay(ctx); err != nil {

@@ -63,9 +63,6 @@ func (s *sessions) get(spec *shared.Spec) *session {
 	fresh := newSession(spec)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open == nil {
-		s.open = map[sessionKey]*session{}
-	}
 	one := s.open[fresh.key]
 	if one == nil {
 		one = fresh

@@ -354,7 +354,7 @@ func TestStartEarly(t *testing.T) {
 			<-done
 		}
 	}
-	e := &engine{}
+	e := New().(*engine)
 	over := startEarly(e)
 	s := e.sessions.get(&shared.Spec{})
 	client, err := s.connect(t.Context())
@@ -368,7 +368,7 @@ func TestStartEarly(t *testing.T) {
 	e.sessions.put(s)
 	<-client.Lost()
 
-	e = &engine{}
+	e = New().(*engine)
 	startEarly(e)()
 	if len(e.sessions.open) > 0 {
 		t.Errorf("a holder is left: %v", e.sessions.open)

@@ -31,7 +31,7 @@ type Prober struct {
 
 // Probe runs the smallest command in the engine's strictest sandbox. It always
 // reports facts, and more adds others about an engine that works.
-func (p *Prober) Probe(ctx context.Context, e shared.Engine, host cgroup.Host, facts map[string]string, more func(context.Context, *shared.Probe)) (shared.Probe, error) {
+func (p *Prober) Probe(ctx context.Context, e shared.Engine, facts map[string]string, more func(context.Context, *shared.Probe)) (shared.Probe, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if kept := p.probed; kept.Ready {
@@ -47,7 +47,7 @@ func (p *Prober) Probe(ctx context.Context, e shared.Engine, host cgroup.Host, f
 	result.Facts = facts
 	facts["kernel"] = content("/proc/sys/kernel/osrelease")
 	if result.Ready {
-		reportLimits(host, &result)
+		reportLimits(&result)
 		more(ctx, &result)
 	}
 	if ctx.Err() != nil {
@@ -78,8 +78,8 @@ func try(ctx context.Context, e shared.Engine) error {
 }
 
 // reportLimits reports what enforces each limit here, and which limits nothing can enforce.
-func reportLimits(host cgroup.Host, p *shared.Probe) {
-	d := host.Decide(cgroup.Limits{Memory: 1, CPUs: 1, PIDs: 1})
+func reportLimits(p *shared.Probe) {
+	d := cgroup.Look().Decide(cgroup.Limits{Memory: 1, CPUs: 1, PIDs: 1})
 	var unenforced []string
 	for _, l := range [...]struct {
 		name       string
