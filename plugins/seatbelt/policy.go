@@ -96,22 +96,17 @@ func (p *policy) takeTable() error {
 		if err := checkName(m.Why, m.Path); err != nil {
 			return err
 		}
-		if m.Access == shared.Hidden {
-			if holds[m.Path] {
-				p.hiddenAround = append(p.hiddenAround, area{path: m.Path, origin: m.Why})
-			} else {
-				p.hidden = append(p.hidden, area{path: m.Path, origin: m.Why})
-			}
-			continue
-		}
-		a := area{path: m.Path, writable: m.Access == shared.ReadWrite, origin: m.Why}
-		if a.origin == "" {
-			a.origin = fmt.Sprintf("table[%d]", i)
-		}
-		if a.path == "/" {
+		a := area{m.Path, m.Access == shared.ReadWrite, cmp.Or(m.Why, fmt.Sprintf("table[%d]", i))}
+		switch hides := m.Access == shared.Hidden; {
+		case hides && holds[a.path]:
+			p.hiddenAround = append(p.hiddenAround, a)
+		case hides:
+			p.hidden = append(p.hidden, a)
+		case a.path == "/":
 			return invalid(a.origin, "the whole host cannot be mounted", `say filesystem = "host" to show it read-only`)
+		default:
+			p.areas = append(p.areas, a)
 		}
-		p.areas = append(p.areas, a)
 	}
 	return nil
 }
@@ -156,7 +151,7 @@ func (p *policy) pins(private ...string) []string {
 			set[at] = true
 		}
 	}
-	for _, a := range p.areas {
+	for _, a := range slices.Concat(p.areas, p.hiddenAround, p.kept, p.hidden) {
 		if a.writable {
 			set[a.path] = true
 		}
@@ -164,12 +159,6 @@ func (p *policy) pins(private ...string) []string {
 	}
 	for _, dir := range private {
 		pin(dir)
-	}
-	for _, h := range p.hiddenAround {
-		pin(h.path)
-	}
-	for _, c := range slices.Concat(p.kept, p.hidden) {
-		pin(c.path)
 	}
 	return slices.Sorted(maps.Keys(set))
 }
