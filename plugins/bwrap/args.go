@@ -56,6 +56,7 @@ type input struct {
 // descriptor firstFD+n. With a negative firstFD the options name the file in angle brackets
 // instead.
 func args(network shared.NetworkMode, ops []holder.Op, firstFD int) (words []string, files []input, err error) {
+	add := func(more ...string) { words = append(words, more...) }
 	take := func(in input) string {
 		fd := "<" + in.path + ">"
 		if firstFD >= 0 {
@@ -66,14 +67,14 @@ func args(network shared.NetworkMode, ops []holder.Op, firstFD int) (words []str
 	}
 	bind := func(option string, o holder.Op) {
 		if o.FromSpec {
-			words = append(words, option+"-fd", take(input{path: o.Source, source: true}), o.Dest)
+			add(option+"-fd", take(input{path: o.Source, source: true}), o.Dest)
 		} else {
-			words = append(words, option, o.Source, o.Dest)
+			add(option, o.Source, o.Dest)
 		}
 	}
-	words = append(words, namespaces[:]...)
+	add(namespaces[:]...)
 	if network != shared.NetworkHost {
-		words = append(words, "--unshare-net")
+		add("--unshare-net")
 	}
 	for _, o := range ops {
 		switch o.Kind {
@@ -82,29 +83,29 @@ func args(network shared.NetworkMode, ops []holder.Op, firstFD int) (words []str
 		case holder.Bind, holder.Pin:
 			bind("--bind", o)
 		case holder.Memory, holder.MountPoints:
-			words = append(words, "--perms", octal(o.Perms), "--size", strconv.FormatUint(o.Size, 10), "--tmpfs", o.Dest)
+			add("--perms", octal(o.Perms), "--size", strconv.FormatUint(o.Size, 10), "--tmpfs", o.Dest)
 		case holder.Symlink:
-			words = append(words, "--symlink", o.Source, o.Dest)
+			add("--symlink", o.Source, o.Dest)
 		case holder.Processes:
-			words = append(words, "--proc", o.Dest)
+			add("--proc", o.Dest)
 		case holder.Devices:
-			words = append(words, "--dev", o.Dest)
+			add("--dev", o.Dest)
 		case holder.Device:
-			words = append(words, "--dev-bind", o.Source, o.Dest)
+			add("--dev-bind", o.Source, o.Dest)
 		case holder.Directory:
-			words = append(words, "--perms", octal(o.Perms), "--dir", o.Dest)
+			add("--perms", octal(o.Perms), "--dir", o.Dest)
 		case holder.File:
-			words = append(words, "--perms", octal(o.Perms), "--file", take(input{path: o.Source}), o.Dest)
+			add("--perms", octal(o.Perms), "--file", take(input{path: o.Source}), o.Dest)
 		case holder.Text:
-			words = append(words, "--perms", octal(o.Perms), "--file", take(input{path: "a text", text: o.Source}), o.Dest)
+			add("--perms", octal(o.Perms), "--file", take(input{path: "a text", text: o.Source}), o.Dest)
 		case holder.ReadOnly:
-			words = append(words, "--remount-ro", o.Dest)
+			add("--remount-ro", o.Dest)
 		case holder.HideFile:
 			// bubblewrap binds without device access, so the null device can be neither read nor
 			// written there.
-			words = append(words, "--ro-bind", "/dev/null", o.Dest)
+			add("--ro-bind", "/dev/null", o.Dest)
 		case holder.HideDirectory:
-			words = append(words, "--perms", "0000", "--size", "4096", "--tmpfs", o.Dest, "--remount-ro", o.Dest)
+			add("--perms", "0000", "--size", "4096", "--tmpfs", o.Dest, "--remount-ro", o.Dest)
 		}
 		if len(o.Source) > maxArgumentLen || len(o.Dest) > maxArgumentLen {
 			return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
