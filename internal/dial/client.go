@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/sbxhost/sbxhost/internal/events"
 	"github.com/sbxhost/sbxhost/internal/wire"
@@ -42,21 +41,21 @@ type client struct {
 	patience time.Duration
 }
 
-// valueOf returns the value of an engine's answer.
-func valueOf[V any](reply proto.Message, err error) (value V, _ error) {
-	if err != nil {
-		return value, errorFromStatus(err)
-	}
-	return pb.From[V](reply)
-}
-
 func (c *client) Info(ctx context.Context) (shared.Info, error) {
 	go pb.Warm()
-	return valueOf[shared.Info](c.engine.Info(ctx, &pb.InfoRequest{}))
+	reply, err := c.engine.Info(ctx, &pb.InfoRequest{})
+	if err != nil {
+		return shared.Info{}, errorFromStatus(err)
+	}
+	return pb.From[shared.Info](reply)
 }
 
 func (c *client) Probe(ctx context.Context) (shared.Probe, error) {
-	return valueOf[shared.Probe](c.engine.Probe(ctx, &pb.ProbeRequest{}))
+	reply, err := c.engine.Probe(ctx, &pb.ProbeRequest{})
+	if err != nil {
+		return shared.Probe{}, errorFromStatus(err)
+	}
+	return pb.From[shared.Probe](reply)
 }
 
 // firstReply makes a call whose stream outlives ctx, and waits under ctx for the first message that
@@ -132,7 +131,11 @@ func (s *clientSandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Pl
 	if s.closed.Load() {
 		return shared.Plan{}, errSandboxClosed()
 	}
-	return valueOf[shared.Plan](s.client.engine.Plan(ctx, &pb.PlanRequest{SandboxId: s.id, Command: pb.To[pb.Command](&cmd)}))
+	reply, err := s.client.engine.Plan(ctx, &pb.PlanRequest{SandboxId: s.id, Command: pb.To[pb.Command](&cmd)})
+	if err != nil {
+		return shared.Plan{}, errorFromStatus(err)
+	}
+	return pb.From[shared.Plan](reply)
 }
 
 func (s *clientSandbox) Close(ctx context.Context) error {
