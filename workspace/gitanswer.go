@@ -29,12 +29,11 @@ const (
 
 // An answer is all that git says about a repository to one user, with the files that it depends on.
 type answer struct {
-	settings    []setting // under any condition
-	hasIncludes bool      // some settings come from included files
-	controls    GitControls
-	stamps      map[string]stamp
-	latest      int64 // the time of the last change of these files
-	askedAt     time.Time
+	settings []setting // under any condition
+	controls GitControls
+	stamps   map[string]stamp
+	latest   int64 // the time of the last change of these files
+	askedAt  time.Time
 }
 
 // look returns the state of path, which it records once. It reads the text of configurations only: a
@@ -230,7 +229,7 @@ func (q *question) gather() {
 	if q.controls.Failed != nil {
 		return
 	}
-	if q.hasIncludes {
+	if len(q.followed) > 0 {
 		inForce, _ = q.git.list(q.ctx, q.layout, "--includes") // git fails at an unreadable file
 	}
 	q.controls.Settings = settingsOf(q.git, inForce)
@@ -254,7 +253,6 @@ func (q *question) followIncludes() {
 		level, err = q.git.fileSettings(q.ctx, next, &q.read)
 		q.fail(err)
 		q.settings = append(q.settings, level...)
-		q.hasIncludes = true
 	}
 }
 
