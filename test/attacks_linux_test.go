@@ -691,6 +691,8 @@ func instructionAttacks(short bool) []attack {
 	attacks = append(attacks,
 		attack{name: "hooks of hg that are missing", setup: initial + "mkdir -p .hg/store; echo >.hg/requires", act: "sh .hg/hgrc",
 			commands: []string{hook + " >.hg/hgrc", "rm -rf .hg/hgrc; mv .hg elsewhere; true", "mkdir -p .hg; " + hook + " >.hg/hgrc"}, allowed: "echo >.hg/store/x"},
+		attack{name: "the configuration of sl that is missing", setup: initial + "mkdir -p .sl/store", act: "sh .sl/config",
+			commands: []string{hook + " >.sl/config", "rm -rf .sl/config; mv .sl elsewhere; true", "mkdir -p .sl; " + hook + " >.sl/config"}, allowed: "echo >.sl/store/x"},
 		attack{name: "hooks of hg in a new repository", setup: initial + "true", act: "sh a/.hg/hgrc", told: true, reported: `w/a/.hg/hgrc"`,
 			commands: []string{"mkdir -p a/.hg; " + hook + " >a/.hg/hgrc"}})
 	// Missing, of those that act unasked: at the top.

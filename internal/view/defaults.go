@@ -16,7 +16,7 @@ import (
 // where they exist. The directories are also held at the top of a workspace. A file is held only in
 // an existing directory: hg init fails at an empty .hg. docs/protected.md has the reason for each.
 var unaskedInstructions = [...]string{".vscode", ".claude", ".codex", ".cursor", ".gemini", ".opencode", ".zed",
-	".hg/hgrc", ".hg/hgrc-not-shared"}
+	".hg/hgrc", ".hg/hgrc-not-shared", ".sl/config"}
 
 // askedInstructions are paths from which a tool runs programs after a question, or when its user
 // opens them. They are protected where they exist, but not held: tools fail at an empty directory
@@ -32,7 +32,7 @@ var commitInstructions = slices.Concat([]string{".husky", ".pre-commit-config.ya
 
 // redirectDirs are directories of names above. A symlink in the place of one, or a file in the place
 // of .jj/repo, leads to another directory: the tool obeys the names in that.
-var redirectDirs = [...]string{".config", ".hg", ".jj", ".jj/repo"}
+var redirectDirs = [...]string{".config", ".hg", ".jj", ".jj/repo", ".sl"}
 
 // InstructionNames are the names for InstructionName, without those that it knows by extension.
 var InstructionNames = slices.Concat(unaskedInstructions[:], askedInstructions[:], commitInstructions)
