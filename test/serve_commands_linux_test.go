@@ -82,6 +82,54 @@ func TestServeResults(t *testing.T) {
 	}
 }
 
+// A link to a project can lead to another one by the next command, as "current" does after a
+// deployment. A Host that the server kept for the first works on the first.
+func TestServeFollowsALink(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	config := "workspace {\n  root = \"" + s.dir + "/link\"\n}\nsandbox \"default\" {\n  engine = \"native\"\n}\n"
+	if err := os.WriteFile(s.dir+"/root.hcl", []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, inA, inB string }{
+		{"the directory", "a", "b"},
+		{"a directory on the way", "a/sub", "b/sub"},
+		{"a repository that is new", "a/sub", "a/sub"},
+	} {
+		if err := exec.Command("sh", "-ec", `cd "$0"; rm -rf a b; mkdir -p a/sub b/sub; git init -q a; git init -q b`, s.dir).Run(); err != nil {
+			t.Fatal(err)
+		}
+		for i, to := range []string{c.inA, c.inB, c.inA} {
+			if i == 1 && to == c.inA {
+				if err := exec.Command("git", "init", "-q", s.dir+"/"+to).Run(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			os.Remove(s.dir + "/link")
+			if err := os.Symlink(to, s.dir+"/link"); err != nil {
+				t.Fatal(err)
+			}
+			flags := [][]string{{"-quiet"}}
+			if c.inA == "a" {
+				flags = append(flags, []string{"-quiet", "-config", s.dir + "/root.hcl"})
+			}
+			for _, flags := range flags {
+				written := fmt.Sprintf("written%d-%d", i, len(flags))
+				out, err := s.sbx("cd "+s.dir+"/link && export PWD", append(flags, "-c", "touch "+written+"; ls "+s.dir+"/"+to[:1]+"/.git")...).CombinedOutput()
+				if _, missing := os.Stat(s.dir + "/" + to + "/" + written); missing != nil {
+					t.Errorf("%s, %q: %v, %v: %s", c.name, flags, err, missing, out)
+				}
+				if above := bytes.Contains(out, []byte("HEAD")); c.inA != "a" && above != (i == 0 || c.inA != c.inB) {
+					t.Errorf("%s, %q, %d: the repository above is shown: %v: %s", c.name, flags, i, above, out)
+				}
+			}
+		}
+	}
+	if out, err := s.sbx("export SBX_SERVE=on", "--", "true").CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // Many commands leave the server's descriptors and memory where they were.
 func TestServeMany(t *testing.T) {
 	t.Parallel()

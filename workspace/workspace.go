@@ -3,6 +3,7 @@
 package workspace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -171,6 +172,14 @@ func (w *Workspace) add(r RootDir) error {
 	}
 	w.roots = append(w.roots, r)
 	return nil
+}
+
+// Moved reports whether a symlink on the way to a declared root now leads elsewhere.
+func (w *Workspace) Moved() bool {
+	return slices.ContainsFunc(w.roots, func(r RootDir) bool {
+		path, err := filepath.EvalSymlinks(cmp.Or(r.Spelled, r.Declared))
+		return r.Field != "temp_alias" && (err != nil || path != cmp.Or(r.Of, r.Path))
+	})
 }
 
 // Root returns the resolved project root.

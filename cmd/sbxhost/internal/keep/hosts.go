@@ -30,11 +30,12 @@ type hostKey struct {
 	setup setup.Setup // without a File
 	file  string
 	store string // where approvals are; each setup has its own store
+	root  string // of a workspace that is found; two can be found by one path
 }
 
 // key is the key of a Host for a setup with options.
 func key(s *setup.Setup, options host.Options) *hostKey {
-	k := &hostKey{setup.Setup{Config: inforce.Config{Origin: s.Origin, Options: options}, Sandbox: s.Sandbox}, s.File.Path(), ""}
+	k := &hostKey{setup.Setup{Config: inforce.Config{Origin: s.Origin, Options: options}, Sandbox: s.Sandbox}, s.File.Path(), "", ""}
 	if store := options.Approvals.Store; store != nil {
 		k.store, k.setup.Options.Approvals.Store = store.Dir(), nil
 	}
@@ -69,8 +70,8 @@ func sharedSetup(s *setup.Setup) *setup.Setup {
 }
 
 // servedSetup is a setup for commands of callers that are independent of one another, unless they
-// name a session, and that are anywhere in one workspace.
-func servedSetup(a *cli.App, s *setup.Setup) (*setup.Setup, error) {
+// name a session, and that are anywhere in one workspace. found is its root if no configuration names that.
+func servedSetup(a *cli.App, s *setup.Setup) (shared *setup.Setup, found string, err error) {
 	s = sharedSetup(s)
 	o := &s.Options
 	o.Session.Each = o.Session.Name == ""
@@ -78,22 +79,23 @@ func servedSetup(a *cli.App, s *setup.Setup) (*setup.Setup, error) {
 	switch {
 	case config != "" && !filepath.IsAbs(config): // it depends on this directory
 	case root == "":
-		found, err := workspace.Discover(o.Dir, a.Getenv("HOME"))
-		if err != nil {
-			return nil, fmt.Errorf("workspace.root: %w", err)
+		if found, err = workspace.Discover(o.Dir, a.Getenv("HOME")); err != nil {
+			return nil, "", fmt.Errorf("workspace.root: %w", err)
 		}
 		o.Dir, _ = workspace.SpellingOf(o.Dir, found) // a directory with the same root
 	case filepath.IsAbs(root), root == "~", strings.HasPrefix(root, "~/"):
 		o.Dir = "/"
 	}
-	return s, nil
+	return s, found, nil
 }
 
 // servedKey leaves out the environment: a Host itself reports which variables it has read.
-func servedKey(s *setup.Setup) *hostKey {
+func servedKey(s *setup.Setup, root string) *hostKey {
 	o := s.Options
 	o.Environ = nil
-	return key(s, o)
+	k := key(s, o)
+	k.root = root
+	return k
 }
 
 // hostCache has the hosts of the latest commands.
@@ -117,7 +119,7 @@ const maxHosts = 16
 
 // take returns a Host for a setup and its caller's environment. The caller must give it back.
 func (k *hostCache) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute.UsedHost, error) {
-	s, err := servedSetup(a, s)
+	s, root, err := servedSetup(a, s)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +133,7 @@ func (k *hostCache) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 	if _, declared := s.Options.Engines[engine]; declared {
 		return nil, fmt.Errorf("engine %q is declared, and may not take over the limits of its command's caller", engine)
 	}
-	key, in := servedKey(s), ""
+	key, in := servedKey(s, root), ""
 	if name := s.Options.Session.Name; name != "" {
 		if in, err = session.KeeperDir(a.LookupEnv, name, false); err != nil {
 			return nil, err
@@ -144,7 +146,7 @@ func (k *hostCache) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 			mine = true
 			h.host, h.err = key.newHost(ctx, s.Options)
 		})
-		if h.err == nil && (mine || h.host.OtherCaller(a.Environ) == "") {
+		if h.err == nil && (mine || h.host.OtherCaller(a.Environ) == "" && !h.host.Workspace().Moved()) {
 			return &execute.UsedHost{Host: h.host, Done: func() { k.giveBack(h) }}, nil
 		}
 		err := h.err
@@ -152,7 +154,7 @@ func (k *hostCache) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 		if mine {
 			return nil, err
 		}
-		tried[h] = true // it is for another environment, or an error has prevented its own
+		tried[h] = true // it is for another environment or directory, or an error has prevented its own
 	}
 }
 

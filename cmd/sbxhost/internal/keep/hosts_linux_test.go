@@ -73,11 +73,11 @@ func TestKeyHasEachOption(t *testing.T) {
 	}{
 		"serve": {served, func(o host.Options) *hostKey {
 			o.Workspace.Root = "/" + o.Workspace.Root
-			s, err := servedSetup(&cli.App{}, &setup.Setup{Config: inforce.Config{File: &config.File{}, Options: o}, Sandbox: first(o)})
+			s, root, err := servedSetup(&cli.App{}, &setup.Setup{Config: inforce.Config{File: &config.File{}, Options: o}, Sandbox: first(o)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return servedKey(s)
+			return servedKey(s, root)
 		}},
 		"keeper": {kept, func(o host.Options) *hostKey {
 			s := sharedSetup(&setup.Setup{Config: inforce.Config{File: &config.File{}, Options: o}, Sandbox: first(o)})
