@@ -6,10 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 func TestNewErrorsNameTheField(t *testing.T) {
@@ -286,5 +289,35 @@ func TestDiscoverPassesOverForeignGit(t *testing.T) {
 	}
 	if got, err := Discover(base+"/shared/mine", ""); got != base+"/shared" || err != nil {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// What commands could write in another directory counts up to the first one that is no workspace. The
+// owner of a directory trusts the .git in it, whoever owns the project.
+func TestOuter(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	for _, dir := range []string{"/.git", "/home/.git", "/home/a/.git", "/home/a/b/c/.git", "/home/a/b/c/d"} {
+		if err := os.MkdirAll(base+dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outer := func(home string) []string {
+		w, err := New(Options{Root: base + "/home/a/b/c/d", Home: home})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.DeleteFunc(w.Outer(), func(p string) bool { return !paths.Inside(base, p) })
+	}
+	if got, want := outer(base+"/home"), []string{base + "/home/a/b/c", base + "/home/a"}; !slices.Equal(got, want) {
+		t.Errorf("in a home: %q, want %q", got, want)
+	}
+	if os.Getuid() == 0 {
+		if err := errors.Join(os.Chown(base+"/home/a/b", 1234, -1), os.Chown(base+"/home/a/.git", 1234, -1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := outer(""), []string{base + "/home/a/b/c", base + "/home/a", base + "/home", base}; !slices.Equal(got, want) {
+		t.Errorf("without a home: %q, want %q", got, want)
 	}
 }
