@@ -15,6 +15,9 @@ type feeder struct {
 	from io.Reader
 	to   *os.File
 	pipe bool // to is a pipe, and the command must see its end
+	// unread, if set, reads what the command has left in the pipe. from is then a regular file.
+	unread    *os.File
+	unwritten int64 // bytes of from that are not in the pipe
 	// onKeys, if set, gets the typed bytes.
 	onKeys func([]byte)
 
@@ -44,6 +47,7 @@ type feederEnd struct{ f *feeder }
 
 func (e feederEnd) Write(p []byte) (int, error) {
 	n, err := e.f.to.Write(p)
+	e.f.unwritten = int64(len(p) - n)
 	if e.f.onKeys != nil {
 		e.f.onKeys(p[:n])
 	}
@@ -82,15 +86,27 @@ func (f *feeder) stop() error {
 	f.mu.Unlock()
 	if f.pipe {
 		f.to.Close() // ends a Write
-		if !reading || neverBlocks(f.from) {
+		if !reading || f.unread != nil || neverBlocks(f.from) {
 			<-f.done
 		}
+	}
+	if f.unread != nil {
+		f.rewind()
 	}
 	select {
 	case <-f.done:
 		return f.err
 	default:
 		return nil
+	}
+}
+
+// rewind sets the file's offset, which the caller and its other commands share, to behind what the
+// command has read: in "while read", the next turn reads the next line.
+func (f *feeder) rewind() {
+	left, _ := io.Copy(io.Discard, f.unread)
+	if file, ok := f.from.(*os.File); ok && left+f.unwritten > 0 {
+		file.Seek(-left-f.unwritten, io.SeekCurrent)
 	}
 }
 

@@ -130,8 +130,14 @@ func (f *Files) input(s *Streams) (*os.File, error) {
 		}
 	}
 	read, write, err := f.InputPipe()
-	if err == nil {
-		f.stdin = newFeeder(s.Stdin, write, true)
+	if err != nil {
+		return nil, err
+	}
+	f.stdin = newFeeder(s.Stdin, write, true)
+	if _, ok := s.Stdin.(*os.File); ok {
+		if f.stdin.unread, err = duplicate(read); err == nil {
+			f.parent = append(f.parent, f.stdin.unread)
+		}
 	}
 	return read, err
 }
