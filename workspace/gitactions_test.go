@@ -28,7 +28,7 @@ func TestActionsOfTwoRepositories(t *testing.T) {
 		}
 		for _, hook := range slices.Concat(hooks, hooks) {
 			before := acts()
-			tree(t, "", map[string]string{hook: hook + before[top]["hook pre-commit"]})
+			tree(t, "", map[string]string{hook: hook + before[top].On["hook pre-commit"]})
 			if err := os.Chmod(hook, 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -55,6 +55,33 @@ func TestActionsOfMany(t *testing.T) {
 	}
 }
 
+// A command can remove the work tree of a submodule: its git directory stays, with what the command changed
+// there, and is not a new one.
+func TestActionsOfASubmoduleWithoutItsWorkTree(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	top := repo(t, base+"/proj")
+	git(t, top, "submodule", "--quiet", "add", repo(t, base+"/lib"), "lib")
+	config := top + "/.git/modules/lib/config"
+	git(t, top, "config", "--file", config, "core.fsmonitor", "./watch")
+	w, _ := obeyed(t, base, nil)
+	acts := func() GitActions {
+		return w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{top, top + "/lib"}, nil, NewBudget())
+	}
+	before := acts()
+	if err := os.RemoveAll(top + "/lib"); err != nil {
+		t.Fatal(err)
+	}
+	if since := acts().Since(before, false); len(since) > 0 {
+		t.Errorf("nothing was changed: %q", since)
+	}
+	git(t, top, "config", "--file", config, "remote.origin.url", "ext::x")
+	if since := acts().Since(before, false)[top+"/.git/modules/lib"]; !slices.Equal(since.ActsOn, []string{"setting remote.origin.url"}) {
+		t.Errorf("another address: %q", since)
+	}
+}
+
 // Git would wait for a HEAD that is a pipe, and each command for git.
 func TestActionsWithAPipe(t *testing.T) {
 	t.Parallel()
@@ -67,7 +94,7 @@ func TestActionsWithAPipe(t *testing.T) {
 	}
 	w, _ := obeyed(t, base, nil)
 	found := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{top}, nil, NewBudget())
-	for what := range found[top] {
+	for what := range found[top].On {
 		if strings.Contains(what, "no answer") {
 			t.Error(what)
 		}
@@ -158,6 +185,9 @@ func TestSubmodulesTooDeepTogether(t *testing.T) {
 	l, err := GitDirs(top)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if levels := maxIndexes / levelCost; levels != 131072 {
+		t.Errorf("docs/security.md does not say %d levels", levels)
 	}
 	left := NewBudget()
 	if w := l.WorkTrees(top, left); len(w.Submodules) != 3 || !w.All || left.indexes == maxIndexes {

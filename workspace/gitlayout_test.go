@@ -500,7 +500,7 @@ func TestGitDirsRefusesOddPointers(t *testing.T) {
 			}
 			w := mustNew(t, Options{Dir: top, Root: top})
 			acts := w.GitActions(t.Context(), func(dir string) (GitLayout, error) { return GitDirs(dir) }, func(string) bool { return true }, []string{top}, nil, NewBudget())
-			if on := acts[top]; len(on) == 0 || !strings.HasPrefix(slices.Max(slices.Collect(maps.Keys(on))), actsUnclear) {
+			if on := acts[top].On; len(on) == 0 || !strings.HasPrefix(slices.Max(slices.Collect(maps.Keys(on))), actsUnclear) {
 				t.Errorf("told %q", acts)
 			}
 			for _, l := range PointedLayouts(top) {

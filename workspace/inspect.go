@@ -36,9 +36,15 @@ const (
 	actsUses      = "uses "    // the directory; the state is which repository git uses there
 )
 
-// GitActions has what git acts on in repositories, by their work trees, or by the git directories of
-// submodules without one.
-type GitActions map[string]Acts
+// GitActions has, for each git directory, what git acts on in that repository. A command can remove the
+// work tree of a submodule, and change the git directory that stays.
+type GitActions map[string]ActsAt
+
+// ActsAt are the Acts of one repository.
+type ActsAt struct {
+	Path string // of its work tree, or of the git directory of a submodule without one
+	On   Acts
+}
 
 // MaxGitActions bounds the repositories: each costs some milliseconds.
 const MaxGitActions = 256
@@ -48,10 +54,10 @@ const MaxGitActions = 256
 // a repository, it names nothing in a git directory that commands cannot read. It takes the bytes that it
 // reads from left.
 func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (GitLayout, error), readable func(dir string) bool, dirs []string, as *User, left *Budget) GitActions {
-	found, known := GitActions{}, map[string]bool{}
+	found := GitActions{}
 	add := func(path string, l GitLayout) {
-		if !known[l.GitDir] && len(found) < MaxGitActions {
-			found[path], known[l.GitDir] = w.gitActions(ctx, path, l, as, left), true
+		if found[l.GitDir].On == nil && len(found) < MaxGitActions {
+			found[l.GitDir] = ActsAt{path, w.gitActions(ctx, path, l, as, left)}
 		}
 	}
 	var submodules []string
@@ -71,7 +77,7 @@ func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (Git
 					on[name] = digest(on[name] + what + acts[what])
 				}
 			}
-			found[dir] = on
+			found[dir] = ActsAt{dir, on}
 		case l.GitDir != "":
 			add(dir, l)
 			submodules = append(submodules, l.Writable...)
@@ -162,9 +168,9 @@ type Change struct {
 // Since returns the changes, by repository; with unclear, also reasons that were known before.
 func (a GitActions) Since(before GitActions, unclear bool) map[string]Change {
 	since := map[string]Change{}
-	for path, now := range a {
-		if change := now.Since(before[path], unclear, nil); len(change.ActsOn)+len(change.Unclear) > 0 {
-			since[path] = change
+	for dir, now := range a {
+		if change := now.On.Since(before[dir].On, unclear, nil); len(change.ActsOn)+len(change.Unclear) > 0 {
+			since[now.Path] = change
 		}
 	}
 	return since

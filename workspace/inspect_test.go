@@ -91,7 +91,7 @@ func TestInspectTools(t *testing.T) {
 	if i := w.inspect(t, root); !slices.Equal(i.ActsOn, want) || len(i.Unclear) > 0 {
 		t.Errorf("%+v", i)
 	}
-	known := GitActions{root: {}}
+	known := GitActions{root + "/.git": {Path: root, On: Acts{}}}
 	now := w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{root}, nil, NewBudget()).Since(known, false)[root]
 	if urls := slices.DeleteFunc(now.ActsOn, func(what string) bool { return !strings.HasSuffix(what, ".url") }); !slices.Equal(urls, []string{"setting remote.c.url"}) {
 		t.Errorf("in a repository that is not new: %q", urls)
