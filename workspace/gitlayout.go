@@ -483,7 +483,7 @@ func (l *GitLayout) addConfigured(top, gitDir string) {
 // levelCost is the number of bytes that each level of a submodule's path takes from Budget.indexes: in
 // no time, a command names ten thousand submodules in a hundred directories each, and the host walks to
 // each several times.
-const levelCost = 2 << 10
+const levelCost = 4 << 10
 
 // WorkTrees returns the work trees of the repository with one at top. It takes the size of the index,
 // and levelCost for the levels of submodules, from left.

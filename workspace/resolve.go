@@ -3,7 +3,6 @@
 package workspace
 
 import (
-	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -28,21 +27,24 @@ func (w *Workspace) ResolveDir(dir string) (string, error) {
 		return "", err
 	}
 	resolved, _, err := directory(w.aliased(p))
-	if err == nil && !slices.ContainsFunc(w.roots, func(r RootDir) bool { return paths.Inside(r.Path, resolved) }) {
+	switch {
+	case resolved != "" && !slices.ContainsFunc(w.roots, func(r RootDir) bool { return paths.Inside(r.Path, resolved) }):
 		return "", fmt.Errorf("%q is %w. Add it to workspace.readable or workspace.writable", resolved, ErrOutside)
+	case err != nil:
+		return "", err
 	}
-	return resolved, err
+	return resolved, nil
 }
 
-// directory resolves the path of an existing directory.
+// directory resolves the path of an existing directory. With an error, resolved is that of anything else.
 func directory(p string) (resolved string, fi fs.FileInfo, err error) {
-	if resolved, err = filepath.EvalSymlinks(p); err != nil {
-		return "", nil, err
+	if resolved, err = filepath.EvalSymlinks(p); err == nil {
+		fi, err = os.Lstat(resolved)
 	}
-	if fi, err = os.Stat(resolved); err == nil && fi.IsDir() {
-		return resolved, fi, nil
+	if err == nil && !fi.IsDir() {
+		err = &fs.PathError{Op: "chdir", Path: resolved, Err: syscall.ENOTDIR}
 	}
-	return "", nil, cmp.Or(err, error(&fs.PathError{Op: "chdir", Path: resolved, Err: syscall.ENOTDIR}))
+	return resolved, fi, err
 }
 
 // absolute makes a path absolute, without other changes.

@@ -110,6 +110,7 @@ func TestResolveDir(t *testing.T) {
 		{dir: "..", err: ErrOutside},
 		{dir: strings.Repeat("../", 64) + "etc", err: ErrOutside},
 		{dir: "/", err: ErrOutside},
+		{dir: "/etc/passwd", err: ErrOutside}, // not what it is
 		{dir: "~", err: ErrOutside},
 		{dir: "~//etc", err: fs.ErrNotExist},
 		{dir: f.root + "-evil", err: ErrOutside},
