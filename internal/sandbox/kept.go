@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/facts"
@@ -27,6 +28,8 @@ type sharedProcesses struct {
 	opened bool
 	idle   *time.Timer   // while there are no users
 	ended  chan struct{} // closed when nothing runs any more; nil if nobody waits for that
+
+	forgotten sync.Once // Pool.Close does not wait for a slot forever
 
 	last  *facts.Resolution // of the last command that has ended, with the state then
 	slot  *slot
@@ -154,7 +157,7 @@ func (p *Pool) EndProcesses(ctx context.Context) error {
 	}
 	k.ended = make(chan struct{}) // the next command waits for this
 	p.mu.Unlock()
-	defer k.forget()
+	defer k.forgotten.Do(k.forget)
 	if s.current != nil {
 		s.retired = append(s.retired, s.current)
 		s.current = nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/facts"
 	"github.com/sbxhost/sbxhost/internal/launch"
 )
 
@@ -30,5 +31,28 @@ func TestProcessesThatDoNotEnd(t *testing.T) {
 	k.slot.lock.Release()
 	if err := p.EndProcesses(t.Context()); err != nil || !released || p.HasProcesses() {
 		t.Errorf("%v, released: %v", err, released)
+	}
+}
+
+// Close waits for a slot no longer than its caller says, but for the end of what EndProcesses has begun to end.
+func TestCloseWhileProcessesEnd(t *testing.T) {
+	t.Parallel()
+	p := NewPool(Config{Engines: launch.New(launch.Options{}), Machine: &facts.Machine{}})
+	ending, released := make(chan struct{}), make(chan struct{})
+	s := &slot{lock: launch.NewLock()}
+	p.slots[""] = s
+	p.processes = &sharedProcesses{pool: p, opened: true, idle: time.NewTimer(time.Hour), slot: s, holds: []func(){func() {
+		close(ending)
+		<-released
+	}}}
+	ended := make(chan error)
+	go func() { ended <- p.EndProcesses(t.Context()) }()
+	<-ending
+	time.AfterFunc(100*time.Millisecond, func() { close(released) })
+	if err := p.Close(time.Millisecond); err != nil || p.HasProcesses() {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

@@ -216,7 +216,7 @@ func (p *Pool) Close(patience time.Duration) error {
 	p.processes = nil
 	p.mu.Unlock()
 	if k != nil {
-		k.forget()
+		k.forgotten.Do(k.forget)
 	}
 	// No command runs any more, and engines take a moment to end. To remove a session can wait for a disk.
 	var meanwhile sync.WaitGroup
