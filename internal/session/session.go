@@ -196,6 +196,9 @@ func (s *Session) Temp() (string, error) {
 func (s *Session) Plan(key string, held *InUseError) (state State, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return state, ErrClosed
+	}
 	original, err := s.open(s.dir.Guest(), key)
 	if err != nil {
 		return original, err
@@ -279,6 +282,9 @@ func (s *Session) Close() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
 	s.closed = true
 	if s.stopSweep != nil {
 		s.stopSweep()

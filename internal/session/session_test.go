@@ -76,6 +76,12 @@ func TestOnceMakesADirectoryOnDemand(t *testing.T) {
 	if _, err := s.Get("", true); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
+	if _, err := s.Plan("", nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("a plan after Close: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("a second Close: %v", err)
+	}
 	if left, err := os.ReadDir(s.Base()); err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool { return !strings.HasPrefix(e.Name(), ".") }) {
 		t.Errorf("Close leaves %v, error %v", left, err)
 	}
