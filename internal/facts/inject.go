@@ -28,7 +28,8 @@ import (
 // certificate that commands trust. The notes are about unavailable credentials.
 func (m *Machine) inject(ctx context.Context, q *Request, out *Resolution, in *view.Input) (notes []string, err error) {
 	var hosts []string
-	for _, name := range q.InjectedCredentials(m.Sets()) {
+	sets := m.Sets() // Renew replaces them at any time
+	for _, name := range q.InjectedCredentials(sets) {
 		origin := fmt.Sprintf("%s %q", view.OriginInject, name)
 		list, more, err := m.credential(ctx, name, origin, q.Planning)
 		if err != nil {
@@ -37,7 +38,7 @@ func (m *Machine) inject(ctx context.Context, q *Request, out *Resolution, in *v
 		}
 		out.injectVars = append(out.injectVars, more...)
 		for _, c := range list {
-			if _, own := m.Sets()[name]; !own {
+			if _, own := sets[name]; !own {
 				if c.Hosts, err = q.GitHubHosts(strings.TrimSuffix(c.Hosts[0], ":443")); err != nil {
 					return nil, err
 				}
