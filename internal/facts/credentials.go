@@ -46,8 +46,8 @@ func (m *Machine) Credentials(ctx context.Context, names []string, planning bool
 	return vars, notes
 }
 
-// credential returns what a set consists of, with the variables that are set, and what is no secret besides.
-// The error is why it is unavailable.
+// credential returns what a set consists of, and what is no secret besides. Of a set that is passed on, it
+// returns the variables that are set; in any other, each gets a placeholder. The error is why it is unavailable.
 func (m *Machine) credential(ctx context.Context, name, origin string, planning bool) (list []view.Credential, more []env.Secret, err error) {
 	if name == view.CredentialGitHub || name == view.CredentialGitHubCLI {
 		return m.gitHub(ctx, origin, name == view.CredentialGitHubCLI, planning)
@@ -58,7 +58,7 @@ func (m *Machine) credential(ctx context.Context, name, origin string, planning 
 	if c.Env = maps.Clone(c.Env); c.Value == "" {
 		err = fmt.Errorf("%s not set, so commands are not authenticated", strings.Join(slices.Sorted(maps.Keys(unset)), ", "))
 	}
-	maps.DeleteFunc(c.Env, func(_ string, secret shared.Secret) bool { return secret == "" })
+	maps.DeleteFunc(c.Env, func(_ string, secret shared.Secret) bool { return c.Pass && secret == "" })
 	return []view.Credential{c}, nil, err
 }
 

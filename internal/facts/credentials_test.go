@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sbxhost/sbxhost/internal/env"
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -31,16 +32,24 @@ func TestGitHubHost(t *testing.T) {
 	}
 }
 
-// A set of the library's that names no header is for Authorization.
+// A set of the library's that names no header is for Authorization, and each of its variables has a placeholder,
+// which replaces a value of the caller's, also if the set does not say what is secret in it.
 func TestInjectHeader(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
 	m := tr.machine(t)
 	m.Caller.Environ = NewEnvironment([]string{"XDG_CACHE_HOME=" + tr.base + "/kept"})
-	m.Config.Credentials = map[string]view.Credential{"npm": {Hosts: []string{"npm.example"}, Placeholder: "x", Value: "secret", Env: map[string]shared.Secret{"SET": "secret"}}}
-	out, err := m.resolve(t.Context(), "s", view.Definition{Credentials: []string{"npm"}, Network: view.Network{Names: []string{"npm.example"}}})
+	m.Config.Credentials = map[string]view.Credential{"npm": {Hosts: []string{"npm.example"}, Placeholder: "x", Value: "secret", Env: map[string]shared.Secret{"SET": "secret", "NAMED": ""}}}
+	d := view.Definition{Credentials: []string{"npm"}, Network: view.Network{Names: []string{"npm.example"}}}
+	out, err := m.resolve(t.Context(), "s", d)
 	if err != nil || len(out.Inject.Credentials) != 1 || out.Inject.Credentials[0].Header != "Authorization" {
-		t.Errorf("%v, %+v", err, out)
+		t.Fatalf("%v, %+v", err, out)
+	}
+	in, _ := m.EnvInput(t.Context(), out, &d, nil, false)
+	for _, name := range []string{"SET", "NAMED"} {
+		if !slices.ContainsFunc(in.Credentials, func(v env.Secret) bool { return v.Name == name && v.Value == view.Placeholder(name) }) {
+			t.Errorf("%s is not in %+v", name, in.Credentials)
+		}
 	}
 }
 
