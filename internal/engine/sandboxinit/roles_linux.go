@@ -55,10 +55,10 @@ func connect(socket string) int {
 // hidden runs a process into which the command, with the same uid, cannot look. It also keeps from
 // the command the descriptors that the launcher leaked.
 func hidden(run func() int) int {
+	proc.SetName("sbxhost-init") // of this thread: after a slow call it may be another than the process's
 	if err := proc.Hide(); err != nil {
 		return proc.Complain("hiding", err)
 	}
-	proc.SetName("sbxhost-init")
 	if err := proc.CloseOnExecFrom(3); err != nil {
 		return proc.Complain("setting fds close-on-exec", err)
 	}
