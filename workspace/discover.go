@@ -70,8 +70,8 @@ func (w *Workspace) Around(dir string) (tops []string) {
 	return tops
 }
 
-// Outer returns those around the project root that can be workspaces themselves. Nothing is one above a
-// directory that New refuses.
+// Outer returns the directories of Around for the project root, up to the first that New refuses as a
+// root: those can be workspaces themselves.
 func (w *Workspace) Outer() []string {
 	tops := w.Around(w.project.Path)
 	if i := slices.IndexFunc(tops, func(top string) bool { return refusal(top, w.home, sameFile) != "" }); i >= 0 {

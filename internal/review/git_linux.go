@@ -84,7 +84,7 @@ type sight func(full string) (Node, error)
 
 // A picture is how git on the host sees files before and after changes. One path can lie in several git
 // directories, such as a branch in a directory of refs that looks like one: it has a role in each, and
-// the change is what it is for all of them.
+// a change is judged in each.
 type picture struct {
 	review        *Review
 	before, after sight
@@ -92,7 +92,7 @@ type picture struct {
 	known         map[string][]gitDir // see around
 	linked        map[string]bool     // work trees whose index was read
 	links         []string            // the host's gitlinks
-	unread        []string            // work trees of the host with others
+	unread        []string            // work trees of the host whose gitlinks cannot be read
 	submodules    map[string]bool     // see ofSubmodule; nil until needed
 	noted         map[string]bool     // host paths with a note
 }

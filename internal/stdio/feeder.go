@@ -101,8 +101,8 @@ func (f *feeder) stop() error {
 	}
 }
 
-// rewind sets the file's offset, which the caller and its other commands share, to behind what the
-// command has read: in "while read", the next turn reads the next line.
+// rewind sets the file's offset to the end of what the command has read. The caller and its next
+// commands share the offset: in a loop of "while read", they go on with the next line.
 func (f *feeder) rewind() {
 	left, _ := io.Copy(io.Discard, f.unread)
 	if file, ok := f.from.(*os.File); ok && left+f.unwritten > 0 {

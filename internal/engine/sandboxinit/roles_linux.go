@@ -55,7 +55,7 @@ func connect(socket string) int {
 // hidden runs a process into which the command, with the same uid, cannot look. It also keeps from
 // the command the descriptors that the launcher leaked.
 func hidden(run func() int) int {
-	proc.SetName("sbxhost-init") // of this thread: after a slow call it may be another than the process's
+	proc.SetName("sbxhost-init") // names this thread: after a slow call, that may not be the first one any more
 	if err := proc.Hide(); err != nil {
 		return proc.Complain("hiding", err)
 	}

@@ -30,7 +30,7 @@ type hostKey struct {
 	setup setup.Setup // without a File
 	file  string
 	store string // where approvals are; each setup has its own store
-	root  string // of a workspace that is found; two can be found by one path
+	root  string // of a discovered workspace: a path can lead to another one later
 }
 
 // key is the key of a Host for a setup with options.
