@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -37,9 +36,7 @@ func TestServeGivesUsage(t *testing.T) {
 			}
 		}
 	}
-	status := exec.Command(filepath.Join(s.bin, "sbxhost"), "serve", "-status")
-	status.Env = s.env
-	if out, err := status.CombinedOutput(); err != nil || strings.Contains(string(out), "Not served") {
+	if out, err := s.sbxhost("serve", "-status").CombinedOutput(); err != nil || strings.Contains(string(out), "Not served") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -30,11 +30,8 @@ func TestServeKilled(t *testing.T) {
 		running = append(running, cmd)
 		defer io.Copy(io.Discard, stdout)
 	}
-	if other := exec.Command(filepath.Join(s.bin, "sbxhost"), "serve"); true {
-		other.Env = s.env
-		if out, err := other.CombinedOutput(); err == nil || !strings.Contains(string(out), "another sbxhost serve runs") {
-			t.Errorf("a second server: %v, %s", err, out)
-		}
+	if out, err := s.sbxhost("serve").CombinedOutput(); err == nil || !strings.Contains(string(out), "another sbxhost serve runs") {
+		t.Errorf("a second server: %v, %s", err, out)
 	}
 	// One that is stopped is not waited for.
 	s.server.Process.Signal(syscall.SIGSTOP)
@@ -43,6 +40,9 @@ func TestServeKilled(t *testing.T) {
 	}
 	if out, err := s.sbx("", "--", "echo", "alone").Output(); err != nil || string(out) != "alone\n" {
 		t.Errorf("%q, %v", out, err)
+	}
+	if out, err := s.sbxhost("serve", "-status").CombinedOutput(); err == nil || !strings.Contains(string(out), "the server does not answer: sbxhost serve -stop ends it") {
+		t.Errorf("the status of a stopped server: %v, %s", err, out)
 	}
 	s.server.Process.Signal(syscall.SIGCONT)
 	s.server.Process.Kill()
@@ -144,9 +144,7 @@ func TestServeEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.sbx("", "--", "true").Run()
-		status := exec.Command(filepath.Join(s.bin, "sbxhost"), "serve", "-status")
-		status.Env = s.env
-		if out, err := status.Output(); err != nil || servedBy(string(out)) != strconv.Itoa(s.server.Process.Pid) {
+		if out, err := s.sbxhost("serve", "-status").Output(); err != nil || servedBy(string(out)) != strconv.Itoa(s.server.Process.Pid) {
 			t.Errorf("after another file: %v, %s", err, out)
 		}
 		// Not by this process: one that another test starts then could have the program open to write.

@@ -91,6 +91,13 @@ func (s *serving) start(t *testing.T, flags ...string) {
 	}
 }
 
+// sbxhost is one of its commands for the server.
+func (s *serving) sbxhost(args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.bin, "sbxhost"), args...)
+	cmd.Env = s.env
+	return cmd
+}
+
 // sbx is a command of sbx with a configuration, after shell text that may change what it
 // inherits.
 func (s *serving) sbx(before string, args ...string) *exec.Cmd {

@@ -59,6 +59,8 @@ func (m *Machine) newMark(dir string, tops []string) (*mark, error) {
 	k := &mark{name: filepath.Join(dir, m.markPrefix()+rand.Text()), fd: fd}
 	if _, err = unix.Write(fd, []byte(strings.Join(tops, "\x00"))); err == nil {
 		err = os.Rename(temp, k.name)
+	} else {
+		err = &os.PathError{Op: "write", Path: temp, Err: err}
 	}
 	if err != nil {
 		os.Remove(temp)

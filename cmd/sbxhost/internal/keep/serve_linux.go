@@ -103,11 +103,13 @@ func stopServer(a *cli.App, dir string) error {
 
 // showServer prints what the server keeps.
 func showServer(a *cli.App, dir string) error {
-	text, err := serve.Query(filepath.Join(dir, serve.Socket), "", serve.KindStatus, serve.Empty{}, serve.SessionPatience)
-	if errors.Is(err, serve.ErrAbsent) {
-		text, err = "no server runs\n", nil
-	}
-	if err != nil {
+	text, err := serve.Query(filepath.Join(dir, serve.Socket), "", serve.KindStatus, serve.Empty{}, serve.Patience)
+	switch {
+	case errors.Is(err, serve.ErrAbsent):
+		text = "no server runs\n"
+	case err == serve.ErrSilent:
+		return fmt.Errorf("%w: sbxhost serve -stop ends it", err)
+	case err != nil:
 		return err
 	}
 	return a.Print(cli.Printable(text))
