@@ -194,7 +194,7 @@ func (s *server) leave(r *client, why string) {
 func (s *server) status() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text := fmt.Sprintf("process %d of %s serves %s, and ends when idle for %v and without processes of a session\n", os.Getpid(), cli.Quote(s.beside.program), cli.Plural(len(s.running), "command"), s.idle)
+	text := fmt.Sprintf("process %d of %s serves %s, and ends when idle for %v and without kept sessions\n", os.Getpid(), cli.Quote(s.beside.program), cli.Plural(len(s.running), "command"), s.idle)
 	for _, dir := range slices.Sorted(maps.Keys(s.keepers)) {
 		k := s.keepers[dir]
 		kept := ""
