@@ -110,8 +110,10 @@ func TestProgramsOfOthers(t *testing.T) {
 	if err != nil || len(tried) != 4 || found.Path() != dir+"/good/git" {
 		t.Errorf("%v, %q, %v", found, tried, err)
 	}
-	if _, err := Installed(dir + "/file/git"); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
-		t.Errorf("by its path: %v", err)
+	for _, p := range []string{"/file/git", "/theirs/git"} {
+		if _, err := Installed(dir + p); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
+			t.Errorf("by its path: %v", err)
+		}
 	}
 }
 

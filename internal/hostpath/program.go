@@ -217,10 +217,7 @@ func CheckExecutable(path string, info fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	if writableByOthers(filepath.Dir(path), dir) && dir.Mode()&fs.ModeSticky == 0 {
-		return refuse("lies in a directory in which others can replace it: chmod go-w that")
-	}
-	return nil
+	return checkDirectory(filepath.Dir(path), dir)
 }
 
 // CheckFile refuses a file that somebody other than root and the user can write. info describes the

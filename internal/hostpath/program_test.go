@@ -62,7 +62,7 @@ func TestCheckProgram(t *testing.T) {
 		return ""
 	}
 	for name, want := range map[string]string{
-		"bin/good": "", "bin/own": "", "bin/in": "", "bin/venv": "lies in the workspace", "bin/by-env": "lies in the workspace", "bin/led": "lies in the workspace", "bin/twice": "lies in the workspace", "bin/plain": "not executable", "bin/anybodys": "writable by its group or by others", "open/p": "can replace it", "open/deep/p": "who can replace what lies in it",
+		"bin/good": "", "bin/own": "", "bin/in": "", "bin/venv": "lies in the workspace", "bin/by-env": "lies in the workspace", "bin/led": "lies in the workspace", "bin/twice": "lies in the workspace", "bin/plain": "not executable", "bin/anybodys": "writable by its group or by others", "open/p": "who can replace what lies in it", "open/deep/p": "who can replace what lies in it",
 		"ws/p": "lies in the workspace", "bin/out": "lies in the workspace", "ws/in": "lies in the workspace", "open/link": "who can replace what lies in it", "bin/gone": "does not exist", "bin/dir": "no program", "bin/linked": "2 names (hard links",
 	} {
 		found, err := CheckProgram(filepath.Join(dir, name), written)

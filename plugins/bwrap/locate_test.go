@@ -57,7 +57,7 @@ func TestLocate(t *testing.T) {
 	if err := os.Chmod(open, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := locate(make("open/bwrap", 0o755)); err == nil || !strings.Contains(err.Error(), "others can replace it") {
+	if _, err := locate(make("open/bwrap", 0o755)); err == nil || !strings.Contains(err.Error(), "others, who can replace what lies in it") {
 		t.Errorf("in an open directory: %v", err)
 	}
 	if os.Geteuid() == 0 {
