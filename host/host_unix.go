@@ -98,7 +98,7 @@ func (h *Host) findWorkspace(ctx context.Context) (err error) {
 		ReviewBases:  append(review.Bases(h.caller.StateDir()), review.Base(ws.Root())),
 		Credentials:  o.Credentials,
 		Toolchains:   o.Workspace.Toolchains, HideSensitive: o.HideSensitive, Env: o.Workspace.Env,
-		Stubs: stubs.New(), Written: h.writableDir, Logger: h.logger,
+		Stubs: stubs.New(), Written: h.writableDir,
 	}
 	own := facts.HostPaths{Configs: o.Protected, TrustChecked: o.TrustChecked, EngineDir: o.EngineDir,
 		Engines: append(h.engines.Names(), launch.Separate...), Programs: h.engines.Programs(), Sources: h.engines.Sources()}

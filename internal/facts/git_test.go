@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/workspace"
@@ -373,7 +371,7 @@ func machineAt(t *testing.T, root string, env map[string]string, environ ...stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{Caller: caller, Workspace: ws, Owner: LookupOwner(ws, &caller), Env: env, Written: func(string) string { return "" }, Logger: hclog.NewNullLogger()})
+	return New(Config{Caller: caller, Workspace: ws, Owner: LookupOwner(ws, &caller), Env: env, Written: func(string) string { return "" }})
 }
 
 // settingsAt is the text of the settings for commands at a workspace.

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/scan"
 	"github.com/sbxhost/sbxhost/internal/stubs"
@@ -43,7 +41,6 @@ type Config struct {
 
 	// Written returns the writable directory that contains a path, in words; "" if none does.
 	Written func(p string) (where string)
-	Logger  hclog.Logger
 }
 
 // Machine is what commands of one Host find on this machine.

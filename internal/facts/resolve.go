@@ -89,10 +89,10 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolution, onDemand 
 		if out.Spec.Table, out.Configurations, err = out.ReviewTable(out.Spec.Table); err != nil {
 			return err
 		}
-		out.Submodules, out.WorkTrees = slices.Collect(maps.Keys(out.baseline.Submodules)), map[string]string{}
+		out.Submodules = slices.Collect(maps.Keys(out.baseline.Submodules))
 		for _, dir := range slices.Concat(out.baseline.UserRepositories, out.Submodules) {
 			if l, err := look.layout(dir); err == nil && l.GitDir != "" {
-				out.WorkTrees[l.GitDir] = dir
+				out.GitDirs = append(out.GitDirs, l.GitDir)
 			}
 		}
 		for _, w := range look.workTrees {
@@ -160,10 +160,10 @@ type Resolution struct {
 	Copies map[string]string
 	// Configurations are files of git that commands can write, but only in a review.
 	Configurations []string
-	// Submodules are the gitlinks in the indexes of the user's repositories, and WorkTrees the
-	// checkouts of these repositories, by git directory; both for a review.
+	// Submodules are the gitlinks in the indexes of the user's repositories, and GitDirs the git
+	// directories of these and of the repositories, some twice; both for a review.
 	Submodules []string
-	WorkTrees  map[string]string
+	GitDirs    []string
 	// Inject has the credentials to add to requests. They are not in Spec, which people see.
 	Inject shared.Injection
 	// injectVars are the variables of these credentials, with placeholders. No variable of the command may

@@ -80,10 +80,9 @@ func reviewHint(err error) string {
 
 // addLayers records the sources of a review's overlays before commands see them.
 func addLayers(ctx context.Context, use *review.Review, out *facts.Resolution) error {
-	gitDirs := slices.Collect(maps.Keys(out.WorkTrees))
 	for _, source := range layers(&out.Spec) {
 		upper, lock := shared.KeptOverlay(&out.Spec.Session, uint32(os.Geteuid()), source)
-		if err := use.Add(ctx, source, upper, lock, gitDirs...); err != nil {
+		if err := use.Add(ctx, source, upper, lock, out.GitDirs...); err != nil {
 			return view.Invalid("review", err.Error(), reviewHint(err))
 		}
 	}
