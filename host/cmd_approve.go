@@ -98,12 +98,13 @@ func (c *Cmd) Approve(scope ApprovalScope) (ApprovalRequest, error) {
 	case !d.Ask:
 		return ApprovalRequest{}, fmt.Errorf("sandbox %q: no approval is needed: the mode of approvals = %q", name, facts.Mode.String())
 	}
+	t.Planning = true
 	opened, err := c.host.pool.Unconfined(c.opening(c.ctx), t, nil)
 	if err != nil {
 		return ApprovalRequest{}, err
 	}
 	defer opened.Release()
-	request, err := c.request(c.ctx, opened)
+	request, err := c.request(opened)
 	if err != nil {
 		return ApprovalRequest{}, err
 	}
@@ -115,7 +116,7 @@ func (c *Cmd) Approve(scope ApprovalScope) (ApprovalRequest, error) {
 // ask finds out whether somebody has approved the command. Without a yes, it returns a
 // *DeniedError.
 func (c *Cmd) ask(ctx context.Context, opened *sandbox.Handle, facts policy.Facts) (policy.Decision, error) {
-	request, err := c.request(ctx, opened)
+	request, err := c.request(opened)
 	if err != nil {
 		return policy.Decision{}, err
 	}
@@ -163,8 +164,8 @@ func (c *Cmd) ask(ctx context.Context, opened *sandbox.Handle, facts policy.Fact
 }
 
 // request describes the command for an approver.
-func (c *Cmd) request(ctx context.Context, opened *sandbox.Handle) (ApprovalRequest, error) {
-	command, _, err := c.command(ctx, opened, true)
+func (c *Cmd) request(opened *sandbox.Handle) (ApprovalRequest, error) {
+	command, _, err := c.command(opened)
 	if err != nil {
 		return ApprovalRequest{}, &SandboxError{Sandbox: opened.Name, Err: err}
 	}

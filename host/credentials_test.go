@@ -1,8 +1,8 @@
 package host
 
 import (
-	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,13 +32,28 @@ func gh(t *testing.T, dir, body string) (ran string) {
 
 func hostAt(t *testing.T, root string, environ ...string) *Host {
 	t.Helper()
-	h, err := New(t.Context(), Options{Workspace: WorkspaceOptions{Root: root}, Dir: root, Environ: environ,
+	h, err := New(t.Context(), Options{Workspace: WorkspaceOptions{Root: root}, Dir: root, Environ: environ, Credentials: passes,
 		Inject: map[string]shared.Engine{"noop": noop.New()}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.Close() })
 	return h
+}
+
+// passes has the built-in sets, passed on to commands.
+var passes = map[string]Credential{view.CredentialGitHub: {Pass: true}, view.CredentialGitHubCLI: {Pass: true}}
+
+// passed returns the variables that commands get of a set in passes, and the notes about it.
+func passed(t *testing.T, h *Host, name string, planning bool) ([]env.Secret, []string) {
+	t.Helper()
+	d := Definition{Credentials: []string{name}}
+	out, err := h.machine.Resolve(t.Context(), facts.Request{Name: "x", Definition: d, Unisolated: true, Planning: planning})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, notes := h.machine.EnvInput(out, &d, nil)
+	return in.Credentials, notes
 }
 
 func TestCredentialsFromGH(t *testing.T) {
@@ -56,7 +71,7 @@ func TestCredentialsFromGH(t *testing.T) {
 		"PATH="+strings.Join([]string{"relative", filepath.Join(root, "bin"), filepath.Join(open, "bin"), outside, "/usr/bin", "/bin"}, ":"))
 	value := func(planning bool, name string) string {
 		t.Helper()
-		vars, notes := h.machine.Credentials(context.Background(), []string{view.CredentialGitHubCLI}, planning)
+		vars, notes := passed(t, h, view.CredentialGitHubCLI, planning)
 		if len(notes) > 0 {
 			t.Fatal(notes)
 		}
@@ -128,14 +143,14 @@ func TestNoProgramFromWhereCommandsWrite(t *testing.T) {
 		Dir: root, Environ: []string{"XDG_CACHE_HOME=" + top + "/cache", "PATH=" + strings.Join(append(path, top+"/links", top+"/led", top+"/good"), ":")},
 		Workspace: WorkspaceOptions{Writable: []string{top + "/second"}}, DefaultSandbox: "plain",
 		Sandboxes:  map[string]Definition{"plain": {}, "other": {BindPaths: []Bind{{Host: top + "/bound", Writable: true}, {Host: "../beside", Writable: true}, {Host: top + "/good"}}}},
-		OtherBinds: []Bind{{Host: top + "/elsewhere", Writable: true}},
-		Inject:     map[string]shared.Engine{"noop": noop.New()},
+		OtherBinds: []Bind{{Host: top + "/elsewhere", Writable: true}}, Credentials: passes,
+		Inject: map[string]shared.Engine{"noop": noop.New()},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	vars, notes := h.machine.Credentials(t.Context(), []string{view.CredentialGitHubCLI}, false)
+	vars, notes := passed(t, h, view.CredentialGitHubCLI, false)
 	if !slices.ContainsFunc(vars, func(v env.Secret) bool { return v.Name == "GH_TOKEN" && v.Value == "gho_good" }) {
 		t.Errorf("%v, %q", vars, notes)
 	}
@@ -165,7 +180,7 @@ func TestCredentialsWithoutToken(t *testing.T) {
 		{view.CredentialGitHubCLI, failing + ":/usr/bin:/bin", "log in with gh auth login"},
 	} {
 		h := hostAt(t, t.TempDir(), "PATH="+c.path)
-		vars, notes := h.machine.Credentials(context.Background(), []string{c.name}, false)
+		vars, notes := passed(t, h, c.name, false)
 		if len(vars) > 0 || len(notes) != 1 || !strings.Contains(notes[0], c.want) || strings.Contains(notes[0], "gho_leak") {
 			t.Errorf("%s: %v, notes %q", c.name, vars, notes)
 		}
@@ -177,7 +192,9 @@ func TestRenew(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	npm := func(value shared.Secret, hosts ...string) map[string]Credential {
-		return map[string]Credential{"npm": {Hosts: hosts, Env: map[string]shared.Secret{"T": value}, Placeholder: view.Placeholder("T"), Value: value}}
+		sets := maps.Clone(passes)
+		sets["npm"] = Credential{Hosts: hosts, Env: map[string]shared.Secret{"T": value}, Placeholder: view.Placeholder("T"), Value: value}
+		return sets
 	}
 	h, err := New(t.Context(), Options{Workspace: WorkspaceOptions{Root: root}, Dir: root, Environ: []string{"GH_TOKEN=old", "GITHUB_TOKEN=stays"},
 		Sandboxes:   map[string]Definition{"plain": {}, "s": {Network: Network{Names: []string{"a.example"}}, Credentials: []string{"npm"}}},
@@ -187,7 +204,7 @@ func TestRenew(t *testing.T) {
 	}
 	t.Cleanup(func() { h.Close() })
 	tokens := func() (values []string) {
-		vars, notes := h.machine.Credentials(t.Context(), []string{view.CredentialGitHub}, false)
+		vars, notes := passed(t, h, view.CredentialGitHub, false)
 		if len(notes) > 0 {
 			t.Error(notes)
 		}
@@ -206,7 +223,7 @@ func TestRenew(t *testing.T) {
 		{npm("second", "a.example"), []string{"GH_TOKEN=new"}, "", "", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "second"}},
 		{npm("third", "b.example"), []string{"GH_TOKEN=new"}, "", "credentials[0]", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "third"}},
 		{npm("a\nb", "a.example"), nil, `Options.Credentials: "npm": value`, "credentials[0]", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", "third"}},
-		{nil, []string{"GH_TOKEN=new"}, "", "credentials[0]", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", ""}},
+		{passes, []string{"GH_TOKEN=new"}, "", "credentials[0]", []string{"GH_TOKEN=new", "GITHUB_TOKEN=stays", ""}},
 		{npm("fourth", "a.example"), nil, "", "", []string{"GH_TOKEN=old", "GITHUB_TOKEN=stays", "fourth"}},
 	} {
 		err := h.Renew(c.sets, c.environ)

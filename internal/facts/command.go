@@ -4,9 +4,9 @@ package facts
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/sbxhost/sbxhost/internal/env"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
@@ -49,20 +49,17 @@ func (m *Machine) Workdir(r *Resolution, dir, current string) (string, error) {
 const MachinesTemp = view.OriginTemp + ": without a sandbox /tmp is this machine's; the session's is TMPDIR"
 
 // EnvInput is the input for a sandboxed command's environment, without the command's own variables;
-// environ is the caller's. With planning it executes no program.
-func (m *Machine) EnvInput(ctx context.Context, r *Resolution, d *view.Definition, environ []string, planning bool) (in env.Input, notes []string) {
+// environ is the caller's.
+func (m *Machine) EnvInput(r *Resolution, d *view.Definition, environ []string) (in env.Input, notes []string) {
 	spec := &r.Spec
 	in = env.Input{
 		Caller: environ, Toolchains: r.Variables, Passthrough: d.EnvPassthrough,
 		Workspace: m.Env, Definition: d.Env, Unset: d.EnvUnset,
 		OtherWorktrees: r.ReadOnlyWorktrees && !spec.Unconfined, SharedRepository: r.SharedRepository && !spec.Unconfined, GitConfig: r.gitConfig,
+		Credentials: r.credentialVars, Withheld: r.withheldSecrets,
 		Root: m.Owner == nil && m.Caller.UID == 0 && !spec.Unconfined,
 	}
-	in.Credentials, notes = m.Credentials(ctx, d.PassedCredentials(m.Sets()), planning)
-	in.Credentials = append(in.Credentials, r.injectVars...)
-	for _, secret := range r.withheldSecrets {
-		in.Withheld = append(in.Withheld, string(secret))
-	}
+	notes = slices.Clone(r.credentialNotes)
 	if spec.Unconfined {
 		if len(d.InjectedCredentials(m.Sets())) > 0 {
 			notes = append(notes, view.OriginInject+": without a sandbox nothing adds credentials to requests, so the command is not authenticated")
@@ -75,8 +72,7 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolution, d *view.Definitio
 			return way.Err == nil && m.Written(filepath.Clean(dir)) == "" && m.Written(way.End) == "" && !view.Creatable(spec, way.End)
 		}
 	} else {
-		look := newLookup(ctx, m, nil) // the directories of PATH have many parents in common
-		in.UsablePath = func(dir string) bool { return view.UsableInPath(spec, dir, look.Follow) }
+		in.UsablePath = func(dir string) bool { return view.UsableInPath(spec, dir, Follow) }
 		in.UsableTemp = func(dir string) bool {
 			_, visible := view.InsidePath(spec, filepath.Clean(dir))
 			return visible || filepath.Clean(dir) == "/tmp"

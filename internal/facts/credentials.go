@@ -21,38 +21,12 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// Credentials returns the variables of a definition's credential sets, and notes on unavailable
-// ones. With planning it executes no program, and such a program's token is empty.
-func (m *Machine) Credentials(ctx context.Context, names []string, planning bool) (vars []env.Secret, notes []string) {
-	for _, name := range names {
-		origin := fmt.Sprintf("credentials %q", name)
-		if name == view.CredentialSSHAgent {
-			if socket, err := m.agentSocket(); err == nil {
-				vars = append(vars, env.Secret{Name: "SSH_AUTH_SOCK", Value: socket, Origin: origin})
-			}
-			continue
-		}
-		list, more, err := m.credential(ctx, name, origin, planning)
-		if err != nil {
-			notes = append(notes, fmt.Sprintf("%s: %s: %v", view.OriginInject, name, err))
-		}
-		for _, c := range list {
-			for variable, secret := range c.Env {
-				vars = append(vars, env.Secret{Name: variable, Value: string(secret), Origin: origin})
-			}
-		}
-		vars = append(vars, more...)
-	}
-	return vars, notes
-}
-
 // credential returns what a set consists of, and what is no secret besides. Of a set that is passed on, it
 // returns the variables that are set; in any other, each gets a placeholder. The error is why it is unavailable.
-func (m *Machine) credential(ctx context.Context, name, origin string, planning bool) (list []view.Credential, more []env.Secret, err error) {
+func (m *Machine) credential(ctx context.Context, name string, c view.Credential, origin string, planning bool) (list []view.Credential, more []env.Secret, err error) {
 	if name == view.CredentialGitHub || name == view.CredentialGitHubCLI {
 		return m.gitHub(ctx, origin, name == view.CredentialGitHubCLI, planning)
 	}
-	c := m.Sets()[name]
 	unset := maps.Clone(c.Env)
 	maps.DeleteFunc(unset, func(_ string, secret shared.Secret) bool { return secret != "" })
 	if c.Env = maps.Clone(c.Env); c.Value == "" {

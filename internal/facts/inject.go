@@ -24,46 +24,68 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// inject finds the credentials that the host adds to requests, the placeholders for commands, and the
-// certificate that commands trust. The notes are about unavailable credentials.
-func (m *Machine) inject(ctx context.Context, q *Request, out *Resolution, in *view.Input) (notes []string, err error) {
+// credentials finds the variables of a definition's credentials, what the host adds to requests, and the
+// certificate that commands trust then. Without isolation, commands get only what is passed on.
+func (m *Machine) credentials(ctx context.Context, q *Request, out *Resolution, in *view.Input) error {
 	var hosts []string
 	sets := m.Sets() // Renew replaces them at any time
-	for _, name := range q.InjectedCredentials(sets) {
+	if err := q.CheckCredentials(sets); err != nil {
+		return err
+	}
+	names := q.PassedCredentials(sets)
+	if !q.Unisolated {
+		names = append(names, q.InjectedCredentials(sets)...)
+	}
+	for _, name := range names {
+		own, isOwn := sets[name]
 		origin := fmt.Sprintf("%s %q", view.OriginInject, name)
-		list, more, err := m.credential(ctx, name, origin, q.Planning)
-		if err != nil {
-			notes = append(notes, fmt.Sprintf("%s: %s: %v", view.OriginInject, name, err))
+		if name == view.CredentialSSHAgent {
+			in.Agent.Socket, in.Agent.Err = m.agentSocket() // without one, nothing runs
+			out.credentialVars = append(out.credentialVars, env.Secret{Name: "SSH_AUTH_SOCK", Value: in.Agent.Socket, Origin: origin})
 			continue
 		}
-		out.injectVars = append(out.injectVars, more...)
+		list, more, err := m.credential(ctx, name, own, origin, q.Planning)
+		if err != nil {
+			out.credentialNotes = append(out.credentialNotes, fmt.Sprintf("%s: %s: %v", view.OriginInject, name, err))
+			if !own.Pass {
+				continue
+			}
+		}
 		for _, c := range list {
-			if _, own := sets[name]; !own {
+			for variable, secret := range c.Env {
+				value := string(secret)
+				if !own.Pass {
+					out.withheldSecrets = append(out.withheldSecrets, value)
+					value = view.Placeholder(variable)
+				}
+				out.credentialVars = append(out.credentialVars, env.Secret{Name: variable, Value: value, Origin: origin})
+			}
+			if own.Pass {
+				continue
+			}
+			if !isOwn {
 				if c.Hosts, err = q.GitHubHosts(strings.TrimSuffix(c.Hosts[0], ":443")); err != nil {
-					return nil, err
+					return err
 				}
 			}
 			out.Inject.Credentials = append(out.Inject.Credentials, shared.Credential{Hosts: c.Hosts, Header: cmp.Or(c.Header, "Authorization"), Placeholder: c.Placeholder, Value: c.Value})
 			hosts = append(hosts, c.Hosts...)
-			for variable, secret := range c.Env {
-				out.injectVars = append(out.injectVars, env.Secret{Name: variable, Value: view.Placeholder(variable), Origin: origin})
-				out.withheldSecrets = append(out.withheldSecrets, secret)
-			}
 		}
+		out.credentialVars = append(out.credentialVars, more...)
 	}
 	if hosts == nil {
-		return notes, nil
+		return nil
 	}
 	slices.Sort(hosts)
 	c, err := m.certificates.forHosts(slices.Compact(hosts))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	in.Substitutes, out.Inject.Certificate = []view.Substitute{c.trust}, c.secret
 	for _, name := range view.TrustVariables {
-		out.injectVars = append(out.injectVars, env.Secret{Name: name, Value: c.trust.Path, Origin: view.OriginInject})
+		out.credentialVars = append(out.credentialVars, env.Secret{Name: name, Value: c.trust.Path, Origin: view.OriginInject})
 	}
-	return notes, nil
+	return nil
 }
 
 // trustCopied refuses a definition whose commands would see the host's file of certificates, because there

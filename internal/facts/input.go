@@ -39,9 +39,6 @@ func (m *Machine) input(q *Request, look *lookup) *view.Input {
 			in.User.Other = "another user"
 		}
 	}
-	if slices.Contains(q.Credentials, view.CredentialSSHAgent) {
-		in.Agent.Socket, in.Agent.Err = m.agentSocket()
-	}
 	return in
 }
 

@@ -34,17 +34,12 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolution, error) {
 	if m.Owner != nil {
 		out.Spec.User = new(m.Owner.User)
 	}
-	if err := q.CheckCredentials(m.Sets()); err != nil {
-		return nil, err
-	}
 	look := newLookup(ctx, m, nil)
 	in := m.input(&q, look)
+	if err := m.credentials(ctx, &q, out, in); err != nil {
+		return nil, err
+	}
 	if !q.Unisolated {
-		more, err := m.inject(ctx, &q, out, in)
-		if err != nil {
-			return nil, err
-		}
-		notes = append(notes, more...)
 		in.Substitutes = append(in.Substitutes, m.showAccount()...)
 	}
 	err := m.table(in, look, out, q.OnDemand)
@@ -142,7 +137,7 @@ type Request struct {
 	SessionHome string
 	// Unisolated says that commands run without isolation: then nothing is searched or hidden.
 	Unisolated bool
-	// Planning forbids to execute a program; see Machine.Credentials.
+	// Planning forbids to execute a program: the token that one would print is empty.
 	Planning bool
 	// OnDemand says that Session has no directory yet, but can have one. If the definition wants one,
 	// Resolve returns [ErrWantsSession] before it searches.
@@ -166,10 +161,11 @@ type Resolution struct {
 	GitDirs    []string
 	// Inject has the credentials to add to requests. They are not in Spec, which people see.
 	Inject shared.Injection
-	// injectVars are the variables of these credentials, with placeholders. No variable of the command may
-	// contain one of withheldSecrets.
-	injectVars      []env.Secret
-	withheldSecrets []shared.Secret
+	// credentialVars are the variables of all credentials, those in Inject with placeholders. No variable
+	// of the command may contain one of withheldSecrets. credentialNotes name unavailable credentials.
+	credentialVars  []env.Secret
+	withheldSecrets []string
+	credentialNotes []string
 	// gitConfig is a file that git inside reads as the system's configuration, or "".
 	gitConfig string
 	// baseline is the state before the command; searchAgain searches for the state after it.

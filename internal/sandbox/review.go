@@ -217,7 +217,7 @@ func reviewSession(r *review.Review) shared.Session {
 // Changes lists the differences of a review. It refuses what the definition hides or protects.
 func (p *Pool) Changes(ctx context.Context, r *review.Review, t Target) (*review.Set, error) {
 	t.Definition.Review = r.Name
-	out, err := p.Machine.Resolve(ctx, facts.Request{Name: t.Name, Definition: t.Definition, Session: reviewSession(r)})
+	out, err := p.Machine.Resolve(ctx, facts.Request{Name: t.Name, Definition: t.Definition, Session: reviewSession(r), Planning: true})
 	if err != nil {
 		return nil, err
 	}
