@@ -25,19 +25,27 @@ import (
 )
 
 // useCopies shows the configurations that a command must see, from copies named by their checksums.
-// If no copy is possible, the command sees the originals.
-func (m *Machine) useCopies(out *Resolution) {
+// If no copy is possible, the command sees the originals, but not the host's file of certificates, without
+// the certificate that commands must trust.
+func (m *Machine) useCopies(out *Resolution) error {
 	for i := range out.Spec.Table {
-		e := &out.Spec.Table[i]
-		content, ok := out.FixedContents[e.Source]
-		if !ok || e.Access != shared.ReadOnly {
-			continue
+		e, file := &out.Spec.Table[i], ""
+		if content, ok := out.FixedContents[e.Source]; ok && e.Access == shared.ReadOnly {
+			file = m.copyOf(out, content)
 		}
-		// A copy that commands can write would let one of them choose what another's git runs.
-		if file := m.copyOf(content); file != "" && !out.WritableAt(file) {
+		if file != "" {
 			out.Copies[file], e.Source = e.Source, file
 		}
+		switch {
+		case e.Why != view.OriginInject:
+		case file == "":
+			return &shared.Error{Kind: shared.ErrUnavailable, Attribute: view.OriginInject, Message: "the certificate that commands must trust cannot be stored outside of what commands can write",
+				Hint: "set XDG_CACHE_HOME to a directory outside of what commands can write"}
+		default:
+			m.certificates.copies.Store(file, nil)
+		}
 	}
+	return nil
 }
 
 // copies returns the directory of the copies, or "". The commands' user must be able to search it,
@@ -58,12 +66,14 @@ func (m *Machine) copies() string {
 	return way.End
 }
 
-func (m *Machine) copyOf(content []byte) string {
+// copyOf keeps a copy of a content and returns its path, or "". A copy that commands can write would let
+// one of them choose what another's git runs.
+func (m *Machine) copyOf(out *Resolution, content []byte) string {
 	dir := m.copies()
-	if dir == "" {
+	file := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256(content)))
+	if dir == "" || out.WritableAt(file) {
 		return ""
 	}
-	file := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256(content)))
 	if text, err := os.ReadFile(file); err == nil && bytes.Equal(text, content) {
 		_ = os.Chtimes(file, time.Time{}, time.Now()) // else another command could sweep it before this one mounts it
 		return file
@@ -147,14 +157,11 @@ func (m *Machine) headLog(out *Resolution, in *view.Input, look *lookup) string 
 	return path.Join(l.GitDir, "logs/HEAD")
 }
 
-// showCopy keeps a copy of a text and returns its path, or "".
+// showCopy shows a copy of a text and returns its path, or "".
 func (m *Machine) showCopy(out *Resolution, text string) string {
-	file := m.copyOf([]byte(text))
-	if file == "" || out.WritableAt(file) {
-		return ""
-	}
+	file := m.copyOf(out, []byte(text))
 	at, found := slices.BinarySearchFunc(out.Spec.Table, file, func(e shared.Entry, p string) int { return paths.Compare(e.Path, p) })
-	if !found {
+	if !found && file != "" {
 		out.Spec.Table = slices.Insert(out.Spec.Table, at, shared.Entry{Source: file, Path: file, Access: shared.ReadOnly, Why: originSettings})
 	}
 	return file

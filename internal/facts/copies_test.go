@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/sbxhost/sbxhost/internal/view"
 )
 
 // What was left of a command that was killed does not stay: it is 200 KiB with each command
@@ -34,12 +36,13 @@ func TestOldCopiesGo(t *testing.T) {
 func TestCopiesInUseStay(t *testing.T) {
 	t.Parallel()
 	m := &Machine{Config: Config{Caller: Caller{Environ: NewEnvironment([]string{"XDG_CACHE_HOME=" + t.TempDir()})}}}
-	file := m.copyOf([]byte("one"))
+	out := &Resolution{View: new(view.View)}
+	file := m.copyOf(out, []byte("one"))
 	made := time.Now().Add(-25 * time.Hour)
 	if err := os.Chtimes(file, made, made); err != nil {
 		t.Fatal(err)
 	}
-	if again, other := m.copyOf([]byte("one")), m.copyOf([]byte("two")); again != file || other == "" {
+	if again, other := m.copyOf(out, []byte("one")), m.copyOf(out, []byte("two")); again != file || other == "" {
 		t.Fatalf("%q, then %q and %q", file, again, other)
 	}
 	if _, err := os.Stat(file); err != nil {

@@ -88,22 +88,6 @@ func (m *Machine) credentials(ctx context.Context, q *Request, out *Resolution, 
 	return nil
 }
 
-// trustCopied refuses a definition whose commands would see the host's file of certificates, because there
-// is no copy with the certificate in it.
-func (m *Machine) trustCopied(out *Resolution) error {
-	for _, e := range out.Spec.Table {
-		switch original := out.Copies[e.Source]; {
-		case e.Why != view.OriginInject:
-		case original == "":
-			return &shared.Error{Kind: shared.ErrUnavailable, Attribute: view.OriginInject, Message: "the certificate that commands must trust cannot be stored outside of what commands can write",
-				Hint: "set XDG_CACHE_HOME to a directory outside of what commands can write"}
-		default:
-			m.certificates.copies.Store(e.Source, nil)
-		}
-	}
-	return nil
-}
-
 // certificates are those that commands trust for hosts of credentials.
 type certificates struct {
 	mu      sync.Mutex

@@ -94,11 +94,10 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolution, onDemand 
 			out.Submodules = append(out.Submodules, w.Linked...)
 		}
 	}
-	m.useCopies(out)
-	if !in.Unisolated {
+	if err = m.useCopies(out); err == nil && !in.Unisolated {
 		m.showSettings(out)
 	}
-	return m.trustCopied(out)
+	return err
 }
 
 // AsHost returns the Spec for an engine that shows every path at its path on the host. Second spellings
