@@ -3,11 +3,11 @@
 package facts
 
 import (
-	"bufio"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -21,15 +21,9 @@ const mayHoldCredentials = "it can contain credentials"
 // WhyNotProposed says why no hint may propose a path: the path can contain credentials, or gives a way
 // out of the sandbox. It is "" for every other path.
 func (m *Machine) WhyNotProposed(p string) string {
-	for _, home := range m.homes() {
-		for _, place := range view.SecretDirs {
-			if paths.Inside(filepath.Join(home, place), p) || paths.Inside(p, home) {
-				return mayHoldCredentials
-			}
-		}
-	}
+	secret := func(home string) bool { return view.MayHoldSecrets(home, p) }
 	// /home and /Users contain homes of others.
-	if base := filepath.Base(p); p == "/home" || p == "/Users" || view.Sensitive(base) || slices.Contains(credentialFiles[:], base) {
+	if base := filepath.Base(p); slices.ContainsFunc(m.homes(), secret) || p == "/home" || p == "/Users" || view.Sensitive(base) || slices.Contains(credentialFiles[:], base) {
 		return mayHoldCredentials
 	}
 	for _, s := range m.controlSockets() {
@@ -63,22 +57,12 @@ func (w *Witness) Program(name string) string {
 	return ""
 }
 
-// Listens reports whether /proc lists a process that listens on a TCP port of this machine.
+// Listens reports whether /proc lists a process that listens on a TCP port of this machine: a socket
+// in that state, without another end.
 func (w *Witness) Listens(port uint16) bool {
-	local := ":" + strings.ToUpper(strconv.FormatUint(1<<16|uint64(port), 16)[1:])
-	for _, table := range [...]string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
-		f, err := os.Open(table)
-		if err != nil {
-			continue
-		}
-		defer f.Close()
-		for lines := bufio.NewScanner(f); lines.Scan(); {
-			if row := strings.Fields(lines.Text()); len(row) > 3 && row[3] == "0A" /* it listens */ && strings.HasSuffix(row[1], local) {
-				return true
-			}
-		}
-	}
-	return false
+	v4, _ := os.ReadFile("/proc/self/net/tcp")
+	v6, _ := os.ReadFile("/proc/self/net/tcp6")
+	return regexp.MustCompile(fmt.Sprintf(":%04X 0+:0000 0A ", port)).Match(slices.Concat(v4, v6))
 }
 
 // Witness answers questions about this machine for denials.

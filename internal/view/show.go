@@ -283,12 +283,15 @@ var SecretDirs = [...]string{
 	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".pki", ".mozilla", ".thunderbird", ".local/share/keyrings",
 }
 
+// MayHoldSecrets reports whether a path is in one of the SecretDirs of a home, or contains the home.
+func MayHoldSecrets(home, p string) bool {
+	return paths.Inside(p, home) || slices.ContainsFunc(SecretDirs[:], func(dir string) bool { return paths.Inside(path.Join(home, dir), p) })
+}
+
 // tooBroad reports whether the directory that a toolchain's path leads to may hold more than a toolchain.
 func (v *View) tooBroad(source string) bool {
-	home := v.in.User.Home
-	secret := func(dir string) bool { return paths.Inside(path.Join(home, dir), source) }
 	// A root's own entry must not change.
-	return source == "/" || v.holdsRoot(source) || home != "" && (paths.Inside(source, home) || slices.ContainsFunc(SecretDirs[:], secret))
+	return source == "/" || v.holdsRoot(source) || v.in.User.Home != "" && MayHoldSecrets(v.in.User.Home, source)
 }
 
 // showSockets shows the sockets that a definition names, if nothing else does. If one does not exist,
