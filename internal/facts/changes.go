@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,7 +64,7 @@ type baseline struct {
 	Submodules       map[string]submodule
 	OpenRepositories []string             // repositories in which a command may change what git acts on
 	GitActions       workspace.GitActions // what git acts on in those
-	HeadLogSize      int64                // of Resolution.headLog
+	Commits          int                  // in Resolution.headLog
 	LostWorktrees    []string             // paths of recorded worktrees that are missing
 	Worktrees        []string             // paths of the others, if commands can write them
 	Protected        []WatchedPath        // at the end of a command: what was protected from its processes that go on
@@ -112,12 +111,12 @@ func (m *Machine) look(out *Resolution, look *lookup, found *scan.Result) (b bas
 			b.Unprotected[file] = file.state(look.left)
 		}
 	}
-	if info, err := os.Lstat(out.headLog); err == nil {
-		b.HeadLogSize = info.Size()
-	}
 	if out.gitUnprotected {
 		b.OpenRepositories = repositories
 	}
+	const mostLog = 64 << 20
+	log, _ := workspace.ReadNoSymlinks(out.headLog, mostLog)
+	b.Commits = bytes.Count(log, []byte("\tcommit"))
 	return b
 }
 
@@ -261,7 +260,7 @@ func (out *Resolution) newInstructions(now *baseline, left *workspace.Budget) (m
 	known, changed := oneOf(out.baseline.Instructions), oneOf(made)
 	for _, p := range now.Instructions {
 		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p && isOnlyStub(&h) })
-		if !held && !known(p) && !changed(p) && !isStubDir(p) {
+		if !held && !known(p) && !changed(p) {
 			made = append(made, p)
 		}
 	}
@@ -300,7 +299,7 @@ func (m *Machine) Changes(out *Resolution) (made Changes) {
 	if err == nil && out.Spec.Session.Processes { // the next command reports changes from now on
 		now.GitActions, now.Protected, out.lastLook = look.acts(out, now.OpenRepositories), out.WatchedPaths, &now
 	}
-	made.Unsigned = out.committed()
+	made.Unsigned = now.Commits > out.baseline.Commits
 	m.compare(out, look, &now, &made)
 	return made
 }
@@ -429,10 +428,3 @@ const maxChanges = 32
 
 // inspectionTimeout bounds the time to look at repositories that a command may have made.
 const inspectionTimeout = 10 * time.Second
-
-// committed reports whether the log of HEAD has new commits.
-func (out *Resolution) committed() bool {
-	const most = 64 << 20
-	log, err := workspace.ReadNoSymlinks(out.headLog, most)
-	return err == nil && int64(len(log)) > out.baseline.HeadLogSize && bytes.Contains(log[out.baseline.HeadLogSize:], []byte("\tcommit"))
-}
