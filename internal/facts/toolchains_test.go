@@ -18,19 +18,19 @@ import (
 func TestToolchainTable(t *testing.T) {
 	t.Parallel()
 	for i, row := range toolchains {
-		if row.tool == "" || row.narrow == "" || row.base == "" && len(row.variables) == 0 {
+		if row.tool == "" || row.narrow == "" || row.base == "" && row.variables == "" {
 			t.Errorf("row %d is not complete: %+v", i, row)
 		}
-		for _, p := range append([]string{strings.TrimPrefix(row.base, "~/")}, row.within...) {
+		for _, p := range append([]string{strings.TrimPrefix(row.base, "~/")}, strings.Fields(row.within)...) {
 			if p != "" && filepath.Clean(p) != p {
 				t.Errorf("%s: %q is not in its shortest form", row.tool, p)
 			}
 		}
 		// A row that shows all of a directory shows what a variable says, too.
-		if place, ok := strings.CutPrefix(row.base, "~/"); ok && row.within == nil && slices.Contains(slices.Concat(view.SecretDirs[:], mixedDirs[:]), place) {
+		if place, ok := strings.CutPrefix(row.base, "~/"); ok && row.within == "" && slices.Contains(slices.Concat(view.SecretDirs[:], mixedDirs[:]), place) {
 			t.Errorf("%s shows all of %s", row.tool, row.base)
 		}
-		for _, name := range row.variables {
+		for _, name := range strings.Fields(row.variables) {
 			if env.IsInjector(name) {
 				t.Errorf("%s: %s runs code and would be passed on", row.tool, name)
 			}
