@@ -259,7 +259,7 @@ func (out *Resolution) newInstructions(now *baseline, left *workspace.Budget) (m
 	made = slices.Compact(made)
 	known, changed := oneOf(out.baseline.Instructions), oneOf(made)
 	for _, p := range now.Instructions {
-		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p && isOnlyStub(&h) })
+		held := slices.ContainsFunc(out.Holds, func(h view.Hold) bool { return h.Path == p && h.File && isOnlyStub(&h) })
 		if !held && !known(p) && !changed(p) {
 			made = append(made, p)
 		}
@@ -267,12 +267,9 @@ func (out *Resolution) newInstructions(now *baseline, left *workspace.Budget) (m
 	return made
 }
 
-// isOnlyStub reports whether a held path has its stub or nothing. Somebody outside of the sandbox may
-// have removed the stub, and then a command may make the path.
+// isOnlyStub reports whether the held path of a file has its stub or nothing. Somebody outside of the
+// sandbox may have removed the stub, and then a command may make the path.
 func isOnlyStub(h *view.Hold) bool {
-	if !h.File {
-		return isStubDir(h.Path)
-	}
 	text, err := workspace.ReadNoSymlinks(h.Path, int64(len(h.Content)))
 	return errors.Is(err, fs.ErrNotExist) || err == nil && string(text) == h.Content
 }
