@@ -65,7 +65,7 @@ func someSpec() *shared.Spec {
 		{Source: "/src/p/.git/config", Path: "/workspace/.git/config", Access: shared.ReadOnly, Why: "protected: git config"},
 		{Path: "/workspace/deep/id", Missing: shared.MissingIgnore, Why: `deny_paths "**/id"`},
 		{Source: "/src/p/.git/worktrees/other", Path: "/workspace/.git/worktrees/other", Access: shared.ReadOnly, Why: "protected: git worktrees/other"},
-		{Source: "/src/p/a.code-workspace", Path: "/workspace/a.code-workspace", Access: shared.ReadOnly, Why: "protected: by default, a.code-workspace"},
+		{Source: "/src/p/a.code-workspace", Path: "/workspace/a.code-workspace", Access: shared.ReadOnly, Why: "protected: by default, *.code-workspace"},
 		{Source: "/src/p/.vscode", Path: "/workspace/.vscode", Access: shared.ReadOnly, Missing: shared.MissingHold, Why: "protected: by default, .vscode"},
 	}}
 }

@@ -171,11 +171,8 @@ func (f *Failure) notWritten(p string) Denial {
 func (f *Failure) concession(e *shared.Entry) (attribute, change string) {
 	attribute = attributeOf(e.Why)
 	if name, ok := strings.CutPrefix(e.Why, "protected: by default, "); ok {
-		if view.InstructionName(name) == "" || f.Machine.WhyNotProposed(e.Source) != "" {
+		if _, known := view.Instruction(name); known == "" || f.Machine.WhyNotProposed(e.Source) != "" {
 			return "", ""
-		}
-		if path.Ext(name) == ".code-workspace" {
-			name = "*" + path.Ext(name)
 		}
 		return attribute, "add " + text(name) + " to protect_paths_except"
 	}

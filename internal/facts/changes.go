@@ -233,8 +233,8 @@ func (m *Machine) ignored(out *Resolution, look *lookup, list []string) (ignored
 	for _, root := range m.Workspace.Roots() {
 		// Everything at the top is reported.
 		in := slices.DeleteFunc(slices.Clone(list), func(p string) bool {
-			name := view.InstructionName(p)
-			return !paths.Inside(root.Path, p) || name != "" && slices.Contains(out.Tops(), strings.TrimSuffix(p, "/"+name))
+			dir, name := view.Instruction(p)
+			return !paths.Inside(root.Path, p) || name != "" && slices.Contains(out.Tops(), dir)
 		})
 		if l, err := look.layout(root.Path); len(in) > 0 && err == nil && l.CommonDir != "" {
 			ignored = append(ignored, m.Workspace.Ignored(look.ctx, root.Path, l, m.Owner.gitUser(), in, out.baseline.Began)...)

@@ -34,11 +34,11 @@ var commitInstructions = slices.Concat([]string{".husky", ".pre-commit-config.ya
 // of .jj/repo, leads to another directory: the tool obeys the names in that.
 var redirectDirs = [...]string{".config", ".hg", ".jj", ".jj/repo", ".sl"}
 
-// InstructionNames are the names for InstructionName, without those that it knows by extension.
+// InstructionNames are the names of Instructions, without those of an extension.
 var InstructionNames = slices.Concat(unaskedInstructions[:], askedInstructions[:], commitInstructions)
 
 // lefthookFiles are the names of lefthook's configuration. Those with a directory come first:
-// InstructionName returns the first name that fits.
+// Instruction returns the first name that fits.
 func lefthookFiles() (names []string) {
 	for _, in := range [...]string{".config/", "", "."} {
 		for _, name := range [...]string{"lefthook", "lefthook-local"} {
@@ -69,22 +69,22 @@ func DefaultProtected() []string {
 	return slices.Concat(unaskedInstructions[:], askedInstructions[:], []string{"*" + workspaceFile}, shellFiles[:], homeFiles[:])
 }
 
-// InstructionName returns the end of a path that tools of the host act on, anywhere in a project: a name,
-// or one with its directories. It returns "" for other paths.
-func InstructionName(p string) string {
-	if base := path.Base(p); strings.HasSuffix(base, workspaceFile) {
-		return base
+// Instruction returns the name of a path that tools of the host act on, anywhere in a project, as
+// DefaultProtected has it, and the directory in which a tool finds it. The name is "" for other paths.
+func Instruction(p string) (dir, name string) {
+	if strings.HasSuffix(p, workspaceFile) {
+		return path.Dir(p), "*" + workspaceFile
 	}
 	for _, name := range InstructionNames {
-		if p == name || strings.HasSuffix(p, name) && p[len(p)-len(name)-1] == '/' {
-			return name
+		if dir := strings.TrimSuffix(p, name); dir == "" || dir != p && strings.HasSuffix(dir, "/") {
+			return path.Clean(dir), name
 		}
 	}
-	return ""
+	return "", ""
 }
 
-// MayBeInstruction reports whether a path with that last name can have an InstructionName. It is
-// fast: a search asks about each file.
+// MayBeInstruction reports whether a path with that last name can be an Instruction. It is fast: a
+// search asks about each file.
 func MayBeInstruction(base string) bool {
 	return strings.HasSuffix(base, workspaceFile) || instructionBases()[base]
 }
@@ -97,9 +97,6 @@ var instructionBases = sync.OnceValue(func() map[string]bool {
 	}
 	return bases
 })
-
-// instructionDir is the directory in which a tool finds a path by its InstructionName.
-func instructionDir(p string) string { return path.Clean(strings.TrimSuffix(p, InstructionName(p))) }
 
 // checkExcept reads protect_paths_except.
 func (v *View) checkExcept() error {
@@ -122,9 +119,7 @@ func (v *View) checkExcept() error {
 }
 
 // isExcepted reports whether commands may write what has a name of DefaultProtected.
-func (v *View) isExcepted(name string) bool {
-	return slices.Contains(v.exceptions, name) || strings.HasSuffix(name, workspaceFile) && slices.Contains(v.exceptions, "*"+workspaceFile)
-}
+func (v *View) isExcepted(name string) bool { return slices.Contains(v.exceptions, name) }
 
 // byDefault protects a name of DefaultProtected, and holds its path.
 func byDefault(dir, name string) protection {
@@ -134,7 +129,7 @@ func byDefault(dir, name string) protection {
 // defaultProtections protect what tools of the host obey.
 func (v *View) defaultProtections(trees *scan.Result) (list []protection) {
 	for _, f := range trees.Found {
-		if name := InstructionName(f.Path); f.Reason == scan.NameMatch && name != "" && !v.isExcepted(name) && v.isProtectedInstruction(f.Path, trees) {
+		if _, name := Instruction(f.Path); f.Reason == scan.NameMatch && name != "" && !v.isExcepted(name) && v.isProtectedInstruction(f.Path, trees) {
 			list = append(list, protection{path: f.Path, why: "by default, " + name, followsLinks: true})
 		}
 	}
@@ -162,8 +157,8 @@ func (v *View) defaultProtections(trees *scan.Result) (list []protection) {
 // isProtectedInstruction reports whether an existing file for a tool is protected: at the top of what
 // commands write to, and .mcp.json also at the top of each of the user's repositories.
 func (v *View) isProtectedInstruction(p string, trees *scan.Result) bool {
-	dir := instructionDir(p)
-	return !slices.Contains(commitInstructions, InstructionName(p)) && v.Creatable(p) &&
+	dir, name := Instruction(p)
+	return !slices.Contains(commitInstructions, name) && v.Creatable(p) &&
 		(slices.Contains(v.Tops(), dir) || path.Base(p) == ".mcp.json" && slices.Contains(v.repositories(trees), dir))
 }
 

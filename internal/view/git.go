@@ -239,17 +239,17 @@ func (v *View) inReportDepth(p string) bool {
 // WritableInstruction reports whether commands can write a file that tools obey, below the top or at a
 // commit, though the definition does not ask for that.
 func (v *View) WritableInstruction(p string) bool {
-	name := InstructionName(p)
-	return (slices.Contains(commitInstructions, name) || !slices.Contains(v.Tops(), instructionDir(p))) && v.Creatable(p) && !v.isExcepted(name)
+	dir, name := Instruction(p)
+	return (slices.Contains(commitInstructions, name) || !slices.Contains(v.Tops(), dir)) && v.Creatable(p) && !v.isExcepted(name)
 }
 
 // Reportable returns the found repositories and instructions for tools whose creation or change the
 // host reports. unlistable are directories in which it can only try names.
 func (v *View) Reportable(trees *scan.Result) (repositories, instructions, unlistable []string) {
 	for _, f := range trees.Found {
-		switch {
-		case f.Reason == scan.NameMatch && f.Dir && slices.Contains(redirectDirs[:], InstructionName(f.Path)):
-		case f.Reason == scan.NameMatch && InstructionName(f.Path) != "" && v.inReportDepth(f.Path):
+		switch _, name := Instruction(f.Path); {
+		case f.Reason == scan.NameMatch && f.Dir && slices.Contains(redirectDirs[:], name):
+		case f.Reason == scan.NameMatch && name != "" && v.inReportDepth(f.Path):
 			instructions = append(instructions, f.Path)
 		case f.Reason == scan.Repository && v.inReportDepth(path.Join(f.Path, ".git")),
 			(f.Reason == scan.Bare || f.Reason == scan.OfWorktree) && v.inReportDepth(path.Join(f.Path, "HEAD")):

@@ -66,14 +66,14 @@ func (v *View) hideLiteral(rule *Rule) {
 	} else if rule.way.Kind == Absent {
 		return
 	}
-	v.hideAt(rule.Literal, rule.Why(), hold)
+	v.hideAt(rule.Literal, rule.Why, hold)
 }
 
 // hideOne hides a found file, if it must be hidden.
 func (v *View) hideOne(found *SearchResult, f *scan.Found) error {
 	switch {
 	case f.Reason == scan.Matched || f.Reason == scan.HardLink && f.Pattern >= 0:
-		return v.hideFound(found, f, found.Deny[f.Pattern].Why())
+		return v.hideFound(found, f, found.Deny[f.Pattern].Why)
 	case v.in.HideSensitive && (f.Reason == scan.SensitiveName || f.Reason == scan.HardLink):
 		return v.hideFound(found, f, OriginSensitive)
 	case f.Reason == scan.Socket:

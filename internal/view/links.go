@@ -152,8 +152,8 @@ func (v *View) refuseLink(p *locatedProtection, link string) error {
 }
 
 // HardLinkRules returns a rule for each protected file, or directory with a file, that has other names:
-// commands could write it by those. The rule's Text says which file it is. Not for the files in hooks,
-// which git itself lists, and in modules, which have protections of their own.
+// commands could write it by those. Not for the files in hooks, which git itself lists, and in modules,
+// which have protections of their own.
 func (v *View) HardLinkRules(trees *scan.Result) (rules []Rule, err error) {
 	v.protections = slices.Concat(v.hostProtections(), v.gitProtections(trees), v.defaultProtections(trees))
 	if !v.writesIn("/") {
@@ -173,7 +173,7 @@ func (v *View) HardLinkRules(trees *scan.Result) (rules []Rule, err error) {
 		if parseErr != nil {
 			err = invalidf("protect_paths", "remove its other names", "%q: %v", way.End, parseErr)
 		}
-		rules = append(rules, Rule{Text: p.why, Pattern: pattern, Literal: way.End})
+		rules = append(rules, Rule{Why: p.why + ", by another name", Pattern: pattern, Literal: way.End})
 	}
 	return rules, err
 }

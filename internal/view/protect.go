@@ -105,17 +105,12 @@ func (v *View) ruleProtections(found *SearchResult) (list []protection) {
 		if rule.Literal == "" || rule.way.Err != nil || rule.way.Kind == Absent && !v.Creatable(rule.Literal) {
 			continue
 		}
-		list = append(list, protection{path: rule.Literal, why: rule.Why(), hold: &Hold{}, followsLinks: true})
+		list = append(list, protection{path: rule.Literal, why: rule.Why, hold: &Hold{}, followsLinks: true})
 	}
+	rules := slices.Concat(found.Protect, found.HardLinks)
 	for _, f := range found.Protected.Found {
 		if f.Reason == scan.Matched || f.Reason == scan.HardLink {
-			why := ""
-			if n := len(found.Protect); f.Pattern < n {
-				why = found.Protect[f.Pattern].Why()
-			} else {
-				why = found.HardLinks[f.Pattern-n].Text + ", by another name"
-			}
-			list = append(list, protection{path: f.Path, why: why, hold: &Hold{}, followsLinks: true})
+			list = append(list, protection{path: f.Path, why: rules[f.Pattern].Why, hold: &Hold{}, followsLinks: true})
 		}
 	}
 	return list

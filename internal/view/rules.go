@@ -15,16 +15,11 @@ import (
 type Rule struct {
 	Attribute string // "deny_paths[0]"
 	Text      string // as written
+	Why       string // of an entry
 	Pattern   *glob.Pattern
 	// Literal is the only path that it matches, without symlinks; empty if it has wildcards.
 	Literal string
 	way     Way // of Literal, or of the part before the first wildcard
-}
-
-// Why names the attribute and the text.
-func (r *Rule) Why() string {
-	name, _, _ := strings.Cut(r.Attribute, "[")
-	return fmt.Sprintf("%s %q", name, r.Text)
 }
 
 // cover reports whether rules match a path of the host, or a directory above it.
@@ -44,7 +39,7 @@ func ruleReason(rules []Rule, i int, does string) string {
 	if i < 0 {
 		return ""
 	}
-	return rules[i].Why() + does
+	return rules[i].Why + does
 }
 
 // SetOf returns the patterns of rules as a set.
@@ -70,7 +65,7 @@ func (v *View) rules(attribute string, texts []string) ([]Rule, error) {
 	var rules []Rule
 	var exemptions []int
 	for i, text := range texts {
-		rule := Rule{Attribute: fmt.Sprintf("%s[%d]", attribute, i), Text: text}
+		rule := Rule{Attribute: fmt.Sprintf("%s[%d]", attribute, i), Text: text, Why: fmt.Sprintf("%s %q", attribute, text)}
 		if err := v.parse(&rule, v.root()); err != nil {
 			return nil, err
 		}
@@ -81,7 +76,7 @@ func (v *View) rules(attribute string, texts []string) ([]Rule, error) {
 		// If a command makes another root with a .git, a rule relative to the root must still
 		// match.
 		for _, root := range v.in.Outer {
-			wider := Rule{Attribute: rule.Attribute, Text: text}
+			wider := Rule{Attribute: rule.Attribute, Text: text, Why: rule.Why}
 			if err := v.parse(&wider, root); err == nil && wider.Pattern.String() != rule.Pattern.String() {
 				rules = append(rules, wider)
 			}
