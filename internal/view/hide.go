@@ -210,9 +210,9 @@ func (v *View) hideOfHost(found *SearchResult) {
 		// owner or permissions" for any file that its configuration includes.
 		hide("/etc/ssh/ssh_config.d", "filesystem: ssh would not start with files of an owner who is unknown inside", Directory)
 	}
-	for _, home := range v.in.Homes {
-		if way := v.facts.Follow(home); way.Kind == Directory && !hasSystem(way.End) && v.inHostView(way.End) {
-			v.hideInHostView(way.End, "filesystem: a home directory")
+	for _, home := range v.homes {
+		if v.inHostView(home) {
+			v.hideInHostView(home, "filesystem: a home directory")
 		}
 	}
 }
@@ -302,20 +302,13 @@ func (v *View) refuseControl() error {
 
 // remarkSensitive names the sensitive files that commands can see.
 func (v *View) remarkSensitive(found *SearchResult) {
-	if v.in.HideSensitive {
-		return
-	}
-	const some = 10
-	n := 0
+	var list []string
 	for _, f := range found.Trees.Found {
-		if f.Reason != scan.SensitiveName {
-			continue
-		}
-		if n++; n <= some {
-			v.Remarks = append(v.Remarks, fmt.Sprintf("%q looks as if it held secrets, and can be read; deny_paths hides it", f.Path))
+		if f.Reason == scan.SensitiveName {
+			list = append(list, f.Path)
 		}
 	}
-	if n > some {
-		v.Remarks = append(v.Remarks, fmt.Sprintf("and %d further files look as if they held secrets", n-some))
+	if len(list) > 0 && !v.in.HideSensitive {
+		v.Remarks = append(v.Remarks, "these files look as if they held secrets, and can be read; deny_paths hides them: "+hostpath.QuoteList(list))
 	}
 }

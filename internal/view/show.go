@@ -28,6 +28,11 @@ const (
 func Show(in *Input, facts Facts) (*View, error) {
 	v := &View{in: in, facts: facts, wholeHost: in.Filesystem == FilesystemHost, gitWritable: in.Git == GitFull, byPath: map[string]int{}, bySource: map[string][]int{},
 		held: map[string]bool{}, hiddenAround: map[string]bool{}, FixedContents: map[string][]byte{}}
+	for _, home := range in.Homes {
+		if way := facts.Follow(home); way.Kind == Directory && !hasSystem(way.End) {
+			v.homes = append(v.homes, way.End)
+		}
+	}
 	if v.gitWritable {
 		v.Remarks = append(v.Remarks, `git = "full": a command can write the hooks and the configuration that git outside of the sandbox obeys`)
 	}
@@ -214,7 +219,7 @@ func (v *View) show(e shared.Entry) {
 // addSpelling shows an entry also at raw, as its author spelled the path, unless that leads there inside
 // by symlinks.
 func (v *View) addSpelling(e shared.Entry, raw string) error {
-	if raw == e.Source || raw == e.Path || v.wholeHost && v.inView(raw) && !v.inHome(raw) {
+	if raw == e.Source || raw == e.Path || v.wholeHost && v.inView(raw) && !paths.InsideAny(v.homes, raw) { // only entries show in a home
 		return nil
 	}
 	if paths.InsideAny(systemDirs[:], raw) {
@@ -228,14 +233,6 @@ func (v *View) addSpelling(e shared.Entry, raw string) error {
 	e.Path = raw
 	v.Spellings = append(v.Spellings, raw)
 	return v.add(e)
-}
-
-// inHome reports whether a path is in a home, in which only entries show.
-func (v *View) inHome(p string) bool {
-	return slices.ContainsFunc(v.in.Homes, func(home string) bool {
-		way := v.facts.Follow(home)
-		return way.Err == nil && !hasSystem(way.End) && paths.Inside(way.End, p)
-	})
 }
 
 // showToolchains shows directories and files of toolchains, if they exist and the paths are free.

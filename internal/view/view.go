@@ -63,6 +63,7 @@ type View struct {
 	ends           []string         // where protections lead
 	states         []string         // hidden paths of the host's state
 	sources        []spelling       // of entries
+	homes          []string         // directories of Homes, resolved
 	hiddenAround   map[string]bool  // hidden paths in which deeper entries show
 	deny           []Rule           // of the definition, as are protected
 	protected      []Rule
