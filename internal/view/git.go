@@ -251,10 +251,10 @@ func (v *View) Reportable(trees *scan.Result) (repositories, instructions, unlis
 		case f.Reason == scan.NameMatch && f.Dir && slices.Contains(redirectDirs[:], name):
 		case f.Reason == scan.NameMatch && name != "" && v.inReportDepth(f.Path):
 			instructions = append(instructions, f.Path)
-		case f.Reason == scan.Repository && v.inReportDepth(path.Join(f.Path, ".git")),
-			(f.Reason == scan.Bare || f.Reason == scan.OfWorktree) && v.inReportDepth(path.Join(f.Path, "HEAD")):
+		case !v.inReportDepth(path.Join(f.Path, ".git")):
+		case f.Reason == scan.Repository, f.Reason == scan.Bare, f.Reason == scan.OfWorktree:
 			repositories = append(repositories, f.Path)
-		case f.Reason == scan.Unsearched && v.inReportDepth(path.Join(f.Path, ".git")):
+		case f.Reason == scan.Unsearched:
 			unlistable = append(unlistable, f.Path)
 		}
 	}

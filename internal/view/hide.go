@@ -162,7 +162,6 @@ func (v *View) hideState() error {
 		if way.Err != nil || way.End == "/" || o.File && way.Kind != Absent && way.Kind != File {
 			continue // appending to a log that is not a file fails later
 		}
-		v.states = append(v.states, way.End)
 		switch there := way.Kind != Absent; {
 		case !o.File && v.writer(way.End) != nil:
 			v.hideAt(way.End, why, &Hold{})

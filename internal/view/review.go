@@ -94,7 +94,7 @@ func (v *View) HiddenFrom(table []shared.Entry) func(p string) bool {
 	deny := covering(v.deny)
 	return func(p string) bool {
 		e := find(p)
-		return e == nil || e.Access == shared.Hidden || deny(p, true) != "" || paths.InsideAny(v.states, p) ||
+		return e == nil || e.Access == shared.Hidden || deny(p, true) != "" ||
 			v.in.HideSensitive && slices.ContainsFunc(strings.Split(p, "/"), Sensitive)
 	}
 }
@@ -102,8 +102,12 @@ func (v *View) HiddenFrom(table []shared.Entry) func(p string) bool {
 // Behind says why commands cannot lead a symlink of the host to end: a pattern of the definition
 // matches the link as a directory, or could match behind it and not where that lies.
 func (v *View) Behind(link, end string) string {
-	const does = " could match behind it"
-	return cmp.Or(ruleReason(v.deny, SetOf(v.deny).Behind(link, end), does), ruleReason(v.protected, SetOf(v.protected).Behind(link, end), does))
+	for _, rules := range [...][]Rule{v.deny, v.protected} {
+		if i := SetOf(rules).Behind(link, end); i >= 0 {
+			return rules[i].Why + " could match behind it"
+		}
+	}
+	return ""
 }
 
 // Unwritable returns two functions for paths of the host. denied says why commands cannot change a

@@ -30,16 +30,11 @@ func cover(rules []Rule, p string) bool { return covering(rules)(p, true) != "" 
 func covering(rules []Rule) func(p string, directory bool) (why string) {
 	set := SetOf(rules)
 	return func(p string, directory bool) string {
-		return ruleReason(rules, set.Cover(p, directory), "")
-	}
-}
-
-// ruleReason names one of rules, by its index, and what it does; "" if the index is negative.
-func ruleReason(rules []Rule, i int, does string) string {
-	if i < 0 {
+		if i := set.Cover(p, directory); i >= 0 {
+			return rules[i].Why
+		}
 		return ""
 	}
-	return rules[i].Why + does
 }
 
 // SetOf returns the patterns of rules as a set.

@@ -121,19 +121,24 @@ func (v *View) ephemeral(e *shared.Entry) {
 	e.Access, e.Degradable = shared.Overlay, true
 }
 
-// checkText refuses an invalid path of a definition.
-func (v *View) checkText(attribute, text string) error {
+// source makes a path of a definition absolute, and follows it.
+func (v *View) source(attribute, text string) (raw string, way Way, err error) {
 	switch {
 	case text == "":
-		return Invalid(attribute, "its path is empty", "")
+		return "", Way{}, Invalid(attribute, "its path is empty", "")
 	case strings.IndexByte(text, 0) >= 0:
-		return Invalid(attribute, "its path contains a NUL byte", "")
+		return "", Way{}, Invalid(attribute, "its path contains a NUL byte", "")
 	case slices.Contains(strings.Split(text, "/"), ".."):
-		return invalidf(attribute, "write the path without it", "%q has a \"..\" component", text)
+		return "", Way{}, invalidf(attribute, "write the path without it", "%q has a \"..\" component", text)
 	case (text == "~" || strings.HasPrefix(text, "~/")) && v.in.User.Home == "":
-		return invalidf(attribute, "set HOME or write an absolute path", "%q: no home directory is known", text)
+		return "", Way{}, invalidf(attribute, "set HOME or write an absolute path", "%q: no home directory is known", text)
 	}
-	return nil
+	raw = Absolute(v.in.User.Home, v.root(), text)
+	v.spell(attribute, raw)
+	if way = v.facts.Follow(raw); way.Err != nil {
+		err = Invalid(attribute, fmt.Sprintf("%q: %v", raw, way.Err), "")
+	}
+	return raw, way, err
 }
 
 // Absolute makes a definition's path absolute, without other changes: "~/" is relative to home, and
@@ -148,8 +153,6 @@ func Absolute(home, root, text string) string {
 	return path.Clean(text)
 }
 
-func (v *View) absolute(text string) string { return Absolute(v.in.User.Home, v.root(), text) }
-
 // root is the project's directory.
 func (v *View) root() string { return v.in.Roots[0].Path }
 
@@ -162,15 +165,10 @@ func (v *View) showBinds() error {
 }
 
 func (v *View) showBind(attribute string, b Bind) error {
-	if err := v.checkText(attribute, b.Host); err != nil {
-		return err
-	}
-	raw := v.absolute(b.Host)
-	v.spell(attribute, raw)
-	way := v.facts.Follow(raw)
+	raw, way, err := v.source(attribute, b.Host)
 	switch {
-	case way.Err != nil:
-		return Invalid(attribute, fmt.Sprintf("%q: %v", raw, way.Err), "")
+	case err != nil:
+		return err
 	case way.Kind == Absent && b.Optional:
 		return nil
 	case way.Kind == Absent:
@@ -296,17 +294,12 @@ func (v *View) tooBroad(source string) bool {
 func (v *View) showSockets() error {
 	for i, text := range v.in.UnixSockets {
 		attribute := fmt.Sprintf("unix_sockets[%d]", i)
-		if err := v.checkText(attribute, text); err != nil {
-			return err
-		}
-		spelled := v.absolute(text)
-		v.spell(attribute, spelled)
-		way := v.facts.Follow(spelled)
+		spelled, way, err := v.source(attribute, text)
 		switch {
-		case way.Err == ErrUnsearchable || way.Err == nil && way.Kind == Absent:
+		case way.Err == ErrUnsearchable || err == nil && way.Kind == Absent:
 			continue
-		case way.Err != nil:
-			return Invalid(attribute, fmt.Sprintf("%q: %v", text, way.Err), "")
+		case err != nil:
+			return err
 		case way.Kind != Socket:
 			return invalidf(attribute, "name the socket file itself", "%q is not a socket", way.End)
 		}
@@ -344,17 +337,15 @@ func (v *View) showAgent() error {
 // showDevices finds the devices that commands have.
 func (v *View) showDevices() error {
 	for i, text := range v.in.Devices {
-		attribute, way := fmt.Sprintf("devices[%d]", i), v.facts.Follow(text)
-		if err := v.checkText(attribute, text); err != nil {
-			return err
-		}
+		attribute := fmt.Sprintf("devices[%d]", i)
+		_, way, err := v.source(attribute, text)
 		kind := slices.IndexFunc(deviceKinds[:], func(k deviceKind) bool {
 			ok, _ := path.Match(k.pattern, way.End)
 			return ok
 		})
 		switch {
-		case way.Err != nil:
-			return Invalid(attribute, fmt.Sprintf("%q: %v", text, way.Err), "")
+		case err != nil:
+			return err
 		case way.Kind != CharDevice:
 			return invalidf(attribute, "leave it out if this machine does not have it", "there is no character device %q", text)
 		case kind < 0:

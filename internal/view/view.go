@@ -61,7 +61,6 @@ type View struct {
 	grantedSockets []string         // sockets that commands may connect to
 	protections    []protection     // but for those of protect_paths
 	ends           []string         // where protections lead
-	states         []string         // hidden paths of the host's state
 	sources        []spelling       // of entries
 	homes          []string         // directories of Homes, resolved
 	hiddenAround   map[string]bool  // hidden paths in which deeper entries show
