@@ -55,23 +55,14 @@ var devices = [...]string{
 // WritableInside reports whether a command can write, at a path inside, what commands of other
 // sessions find later. A session's overlay does not count: it ends with the session.
 func WritableInside(spec *shared.Spec, p string) bool {
-	deepest, writable := "", false
-	cover := func(dir string, w bool) {
-		if paths.Inside(dir, p) && len(dir) >= len(deepest) {
-			deepest, writable = dir, w
+	cover, _ := shared.Cover(spec.Table, p)
+	// A process can make entries of /proc lead anywhere.
+	for _, scratch := range [...]string{"/tmp", "/var/tmp", "/run", "/dev", "/proc", "/private/tmp", "/private/var/tmp", spec.Home} {
+		if scratch != "" && paths.Inside(scratch, p) && (cover == nil || len(scratch) > len(cover.Path)) {
+			return true
 		}
 	}
-	// A process can make entries of /proc lead anywhere.
-	for _, scratch := range [...]string{"/tmp", "/var/tmp", "/run", "/dev", "/proc", "/private/tmp", "/private/var/tmp"} {
-		cover(scratch, true)
-	}
-	if spec.Home != "" {
-		cover(spec.Home, true)
-	}
-	for _, e := range spec.Table {
-		cover(e.Path, outlasts(&e) || e.Access == shared.Private)
-	}
-	return writable
+	return cover != nil && (outlasts(cover) || cover.Access == shared.Private)
 }
 
 // Creatable reports whether a command could create a path of the host.

@@ -66,34 +66,23 @@ func (v *View) isConfiguration(e *shared.Entry) bool {
 		path.Base(e.Source) == "config" && v.FixedContents[e.Source] == nil && v.facts.Follow(e.Source).Kind == File
 }
 
-// entriesOnHost returns the strictest entry at each path of the host, and a function that finds the
-// entry for a path: the one at the path, or else at the deepest directory above that has one.
-func entriesOnHost(table []shared.Entry) (find func(p string) *shared.Entry, at map[string]*shared.Entry) {
-	hostPath := HostPaths(table)
-	at = map[string]*shared.Entry{}
-	for i := range table {
-		e := &table[i]
-		if p := hostPath(e); p != "" && (at[p] == nil || e.Access == shared.Hidden || e.Access == shared.ReadOnly && at[p].Access != shared.Hidden) {
-			at[p] = e
-		}
+// onHost returns a table's entries by their paths of the host. Of several for one path, the strictest
+// is the last, which shared.Covers finds.
+func onHost(table []shared.Entry) []shared.Entry {
+	hostPath, list := HostPaths(table), slices.Clone(table)
+	for i := range list {
+		list[i].Path = hostPath(&table[i])
 	}
-	return func(p string) *shared.Entry {
-		for dir := range paths.Up(p) {
-			if e := at[dir]; e != nil {
-				return e
-			}
-		}
-		return nil
-	}, at
+	slices.SortStableFunc(list, func(a, b shared.Entry) int { return cmp.Compare(b.Access, a.Access) })
+	return slices.DeleteFunc(list, func(e shared.Entry) bool { return e.Path == "" })
 }
 
 // HiddenFrom returns a function that reports whether commands cannot see a path of the host, or could
 // not if it existed: an entry hides it, or a rule does, or no entry shows it.
 func (v *View) HiddenFrom(table []shared.Entry) func(p string) bool {
-	find, _ := entriesOnHost(table)
-	deny := covering(v.deny)
+	find, deny := shared.Covers(onHost(table)), covering(v.deny)
 	return func(p string) bool {
-		e := find(p)
+		e, _ := find(p)
 		return e == nil || e.Access == shared.Hidden || deny(p, true) != "" ||
 			v.in.HideSensitive && slices.ContainsFunc(strings.Split(p, "/"), Sensitive)
 	}
@@ -120,21 +109,23 @@ func (v *View) Unwritable(table []shared.Entry) (denied func(p string, directory
 		}
 		return ""
 	}
-	find, at := entriesOnHost(table)
+	list := onHost(table)
+	find := shared.Covers(list)
 	exactly, beneath := map[string]string{}, map[string]string{}
 	for _, l := range v.WeakProtections {
 		for _, link := range l.Links {
 			exactly[link] = l.Why
 		}
 	}
-	for p, e := range at {
-		for dir := range paths.Up(path.Dir(p)) {
-			beneath[dir] = cmp.Or(why(e), beneath[dir])
+	for _, e := range list {
+		for dir := range paths.Up(path.Dir(e.Path)) {
+			beneath[dir] = cmp.Or(why(&e), beneath[dir])
 		}
 	}
 	deny, protect := covering(v.deny), covering(v.protected)
 	return func(p string, directory bool) string {
-		reason := cmp.Or(exactly[p], why(find(p)))
+		e, _ := find(p)
+		reason := cmp.Or(exactly[p], why(e))
 		if v.in.HideSensitive && !directory && Sensitive(path.Base(p)) {
 			reason = cmp.Or(reason, OriginSensitive)
 		}
