@@ -143,6 +143,8 @@ func (g *ghToken) get(ctx context.Context, m *Machine, server string) (string, e
 func (m *Machine) agentSocket() (string, error) {
 	socket, _ := m.Caller.LookupEnv("SSH_AUTH_SOCK")
 	switch {
+	case m.Owner != nil:
+		return "", fmt.Errorf("commands run as the workspace's owner, user %d, who cannot use the agent of root", m.Owner.User.UID)
 	case socket == "":
 		return "", errors.New("SSH_AUTH_SOCK is not set, so there is no ssh-agent")
 	case !filepath.IsAbs(socket):

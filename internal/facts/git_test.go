@@ -138,7 +138,7 @@ func TestResolveGit(t *testing.T) {
 		}},
 		{name: "a worktree", root: "wt", want: []string{
 			"read-write wt: workspace",
-			"read-write main/.git: git: common directory",
+			"read-write main/.git: git: a directory of the repository",
 			"read-only main/.git/HEAD: protected: git HEAD",
 			"read-only main/.git/branches: protected: git branches",
 			"read-only main/.git/config: protected: git config",
@@ -151,7 +151,7 @@ func TestResolveGit(t *testing.T) {
 		}},
 		{name: "a worktree, read-only", root: "wt", def: view.Definition{ReadOnly: true}, want: []string{
 			"read-only wt: workspace",
-			"read-only main/.git: git: common directory",
+			"read-only main/.git: git: a directory of the repository",
 		}},
 		{name: "a worktree whose repository is bound", root: "wt",
 			def: view.Definition{BindPaths: []view.Bind{{Host: base + "/main/.git", Writable: true}}}, want: []string{
@@ -169,7 +169,7 @@ func TestResolveGit(t *testing.T) {
 			}},
 		{name: "a submodule", root: "super/lib", want: []string{
 			"read-write super/lib: workspace",
-			"read-write super/.git/modules/lib: git: directory of the submodule",
+			"read-write super/.git/modules/lib: git: a directory of the repository",
 			"read-only super/.git/modules/lib/branches: protected: git branches",
 			"read-only super/.git/modules/lib/config: protected: git config",
 			"read-only super/.git/modules/lib/hooks: protected: git hooks",
@@ -177,12 +177,12 @@ func TestResolveGit(t *testing.T) {
 		}},
 		{name: "a submodule, read-only", root: "super/lib", def: view.Definition{ReadOnly: true}, want: []string{
 			"read-only super/lib: workspace",
-			"read-only super/.git/modules/lib: git: directory of the submodule",
+			"read-only super/.git/modules/lib: git: a directory of the repository",
 		}},
 		{name: "a repository with a submodule", root: "super", want: []string{
 			"read-write super: workspace",
 			"read-only super/.git/branches: protected: git branches",
-			"read-write super/.git/modules/lib: git: directory of the submodule lib",
+			"read-write super/.git/modules/lib: git: a directory of the repository",
 			"read-only super/.git/config: protected: git config",
 			"read-only super/.git/hooks: protected: git hooks",
 			"read-only super/.git/info: protected: git info/attributes", // a file, beneath which nothing can be held
@@ -196,7 +196,7 @@ func TestResolveGit(t *testing.T) {
 		{name: "a submodule in a writable repository", root: "super/lib", writable: []string{".."}, want: []string{
 			"read-write super/lib: workspace",
 			"read-write super: workspace.writable[0]",
-			"read-write super/.git/modules/lib: git: directory of the submodule",
+			"read-write super/.git/modules/lib: git: a directory of the repository",
 			"read-only super/.git/branches: protected: git branches",
 			"read-only super/.git/config: protected: git config",
 			"read-only super/.git/hooks: protected: git hooks",

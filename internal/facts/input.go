@@ -33,12 +33,6 @@ func (m *Machine) input(q *Request, look *lookup) *view.Input {
 	if q.Filesystem == view.FilesystemHost {
 		in.Homes, in.Unmapped = m.homes(), runtime.GOOS == "linux" && in.User.UID != 0
 	}
-	if m.Owner != nil {
-		in.User.Other = m.Owner.Name
-		if in.User.Other == "" {
-			in.User.Other = "another user"
-		}
-	}
 	return in
 }
 

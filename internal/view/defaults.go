@@ -100,9 +100,6 @@ var instructionBases = sync.OnceValue(func() map[string]bool {
 
 // checkExcept reads protect_paths_except.
 func (v *View) checkExcept() error {
-	if v.in.Unisolated {
-		return nil
-	}
 	known := DefaultProtected()
 	for i, name := range v.in.ProtectPathsExcept {
 		name = strings.TrimSuffix(name, "/")

@@ -84,8 +84,6 @@ type User struct {
 	Home string // absolute, or empty
 	// CallerHome is the home of the caller, if that is another user; else Home.
 	CallerHome string
-	// Other is the user's name, if it is not the caller; else empty.
-	Other string
 }
 
 // Session is where commands share files.

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -34,12 +35,12 @@ func (v *View) ShowGit() {
 		for _, dir := range layout.Readable {
 			// Not if an entry already shows it: that may be writable.
 			if _, host := v.cover(dir); host != dir && !slices.Contains(writable, dir) {
-				v.show(shared.Entry{Source: dir, Path: dir, Access: shared.ReadOnly, Why: gitOrigin(&layout, dir)})
+				v.show(shared.Entry{Source: dir, Path: dir, Access: shared.ReadOnly, Why: originGit})
 			}
 		}
 		for _, dir := range writable {
 			if !paths.Inside(root.Path, dir) {
-				v.show(shared.Entry{Source: dir, Path: dir, Access: shared.ReadWrite, Why: gitOrigin(&layout, dir)})
+				v.show(shared.Entry{Source: dir, Path: dir, Access: shared.ReadWrite, Why: originGit})
 			}
 		}
 	}
@@ -70,24 +71,10 @@ func (v *View) openSubmodules(layout *workspace.GitLayout) {
 		}
 		for _, at := range v.pathsInside(dir) {
 			if e, _ := v.cover(at); e.Access == shared.ReadWrite {
-				v.show(shared.Entry{Source: dir, Path: at, Access: shared.ReadWrite, Why: gitOrigin(layout, dir)})
+				v.show(shared.Entry{Source: dir, Path: at, Access: shared.ReadWrite, Why: originGit})
 			}
 		}
 	}
-}
-
-// gitOrigin returns the origin of a git directory's entry.
-func gitOrigin(layout *workspace.GitLayout, dir string) string {
-	switch dir {
-	case layout.GitDir:
-		return originGit + "directory of the " + layout.Kind
-	case layout.CommonDir:
-		return originGit + "common directory"
-	}
-	if _, name, ok := strings.Cut(dir, "/modules/"); ok && paths.Inside(path.Join(layout.GitDir, "modules"), dir) {
-		return originGit + "directory of the submodule " + name
-	}
-	return originGit + "common directory, " + path.Base(dir)
 }
 
 // Tops are the directories whose repositories are checked without a search.
@@ -307,11 +294,8 @@ func (v *View) refuseUnlisted() error {
 		}
 		for _, asked := range append(slices.Clone(v.outer()), top) {
 			if r := v.facts.Repository(asked); r.Unlisted {
-				message := fmt.Sprintf("commands in %q could write files that git runs or reads, because git does not list them: %v", top, r.Failed)
-				if r.Hint != "" {
-					return &shared.Error{Kind: shared.ErrUnavailable, Message: message, Hint: r.Hint}
-				}
-				return Invalid(by.Why, message, `try again, or say read_only = true or git = "full"`)
+				return &shared.Error{Kind: shared.ErrUnavailable, Attribute: by.Why, Hint: cmp.Or(r.Hint, `try again, or say read_only = true or git = "full"`),
+					Message: fmt.Sprintf("commands in %q could write files that git runs or reads, because git does not list them: %v", top, r.Failed)}
 			}
 		}
 	}

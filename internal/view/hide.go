@@ -37,11 +37,13 @@ func (v *View) hide(found *SearchResult) error {
 	if len(deep) > 0 {
 		v.note("directories more than %d levels deep are hidden, because they are not searched: %s", scan.MaxDepth, hostpath.QuoteList(deep))
 	}
-	for _, p := range found.Trees.LinksUnknown {
-		v.note("%q is hidden; whether other hard links lead to it cannot be found out on its file system", p)
-	}
+	linked := found.Trees.LinksUnknown
 	if v.wholeHost {
 		v.hideOfHost(found)
+		linked = slices.Concat(linked, found.Trees.Linked)
+	}
+	if len(linked) > 0 {
+		v.note("these are hidden; other hard links to them may exist, which were not found: %s", hostpath.QuoteList(linked))
 	}
 	var hidden []string
 	for _, e := range v.entries {
@@ -72,14 +74,12 @@ func (v *View) hideLiteral(rule *Rule) {
 // hideOne hides a found file, if it must be hidden.
 func (v *View) hideOne(found *SearchResult, f *scan.Found) error {
 	switch {
-	case f.Reason == scan.Matched || f.Reason == scan.HardLink && f.Pattern >= 0:
+	case f.Pattern >= 0 && (f.Reason == scan.Matched || f.Reason == scan.HardLink):
 		return v.hideFound(found, f, found.Deny[f.Pattern].Why)
 	case v.in.HideSensitive && (f.Reason == scan.SensitiveName || f.Reason == scan.HardLink):
 		return v.hideFound(found, f, OriginSensitive)
-	case f.Reason == scan.Socket:
-		if !slices.Contains(v.grantedSockets, f.Path) {
-			v.hideAt(f.Path, OriginSocket, nil)
-		}
+	case f.Reason == scan.Socket && !slices.Contains(v.grantedSockets, f.Path):
+		v.hideAt(f.Path, OriginSocket, nil)
 	case f.Reason == scan.TooDeep:
 		v.hideAt(f.Path, "a directory too deep to be searched", nil)
 	case f.Reason == scan.Unsearched && f.UID == v.in.User.UID:
@@ -184,9 +184,6 @@ func (v *View) hideState() error {
 func (v *View) hideOfHost(found *SearchResult) {
 	if v.in.HideSensitive {
 		v.note(`filesystem = "host" shows more than can be searched for each command: .env and .env.* are hidden in the workspace, in what is bound, in /opt and in /srv, and nowhere else`)
-	}
-	for _, p := range found.Trees.Linked {
-		v.note("%q is hidden; it has hard links besides those found, which may lie elsewhere in the host's tree", p)
 	}
 	hide := func(p, why string, kind Kind) {
 		if way := v.facts.Follow(p); way.Err == nil && way.Kind == kind && v.inHostView(way.End) && !slices.Contains(v.grantedSockets, way.End) {

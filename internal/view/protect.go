@@ -173,7 +173,7 @@ func (v *View) protectPaths(list []locatedProtection) error {
 // writableEntries are the writable entries, without git directories that ShowGit added.
 func (v *View) writableEntries() (list []shared.Entry) {
 	for _, e := range v.entries {
-		if e.Access == shared.ReadWrite && !strings.HasPrefix(e.Why, originGit) {
+		if e.Access == shared.ReadWrite && e.Why != originGit {
 			list = append(list, e)
 		}
 	}

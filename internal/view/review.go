@@ -56,7 +56,7 @@ func (v *View) ReviewTable(table []shared.Entry) (_ []shared.Entry, merged []str
 
 // reviewable reports whether writes to an entry go to the review.
 func (v *View) reviewable(e *shared.Entry) bool {
-	return e.Access == shared.ReadWrite && (isRoot(e) || strings.HasPrefix(e.Why, originGit))
+	return e.Access == shared.ReadWrite && (isRoot(e) || e.Why == originGit)
 }
 
 // isConfiguration reports whether an entry protects the existing configuration of a repository.

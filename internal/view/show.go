@@ -19,7 +19,7 @@ const (
 	OriginHome       = "home of the session"
 	OriginParent     = "workspace, the directory above"
 	OriginToolchains = "workspace.toolchains"
-	originGit        = "git: "
+	originGit        = "git: a directory of the repository"
 	protected        = "protected: "
 )
 
@@ -324,11 +324,6 @@ func (v *View) showAgent() error {
 	attribute := fmt.Sprintf("credentials[%d]", i)
 	if err := v.in.Agent.Err; err != nil {
 		return Invalid(attribute, err.Error(), "start ssh-agent, or leave ssh-agent out")
-	}
-	if other := v.in.User.Other; other != "" {
-		return &shared.Error{Kind: shared.ErrUnsupported, Attribute: attribute,
-			Message: fmt.Sprintf("commands run as the workspace's owner, %s, who cannot use the agent of root", other),
-			Hint:    "run as that user"}
 	}
 	v.grantedSockets = append(v.grantedSockets, v.in.Agent.Socket)
 	return v.add(shared.Entry{Source: v.in.Agent.Socket, Path: v.in.Agent.Socket, Access: shared.ReadOnly, Why: attribute})

@@ -271,7 +271,7 @@ func TestTables(t *testing.T) {
 			BindPaths: []Bind{{Host: "~/link/x"}, {Host: "/root/link/y"}, {Host: "/tmp/link/y"}, {Host: "/srv/link/y"}}})},
 		{name: "a home that is bound", m: newMachine(project...), in: input(Definition{BindPaths: []Bind{{Host: "~", Container: "/h", Writable: true}}, ProtectPathsExcept: []string{".ssh", ".zed"}})},
 		{name: "another user's workspace", m: newMachine(append(repository, "/w/shut/.env file")...), in: input(Definition{}), change: func(in *Input, m *machine) {
-			in.User, m.closed = User{UID: 2000, Home: "/home/o", CallerHome: "/root", Other: "o"}, []string{"/w/shut"}
+			in.User, m.closed = User{UID: 2000, Home: "/home/o", CallerHome: "/root"}, []string{"/w/shut"}
 		}},
 		{name: "a rule through a link", m: newMachine(append(project, "/w/link -> keys")...), in: input(Definition{DenyPaths: []string{"link/b.txt"}})},
 		{name: "a secret that is a link", m: newMachine(append(project, "/w/.env -> keys/b.txt")...), in: input(Definition{})},

@@ -96,7 +96,7 @@ func (out *pathJSON) find(spec *shared.Spec) {
 		out.Host, out.Access, out.Why = at, entry.Access.String(), entry.Why
 	case p == spec.Home || slices.Contains(scratch[:], p): // the host's is not there, and nothing keeps a command from writing
 		out.Access, out.Why, out.Denials, out.lines = shared.Private.String(), "the command's own", []host.Denial{}, nil
-	case unread:
+	case unread, paths.Inside("/dev", p) && p != "/dev" && !view.HasDevice(spec, p) && !paths.InsideAny(scratch[:], p):
 		out.Access, out.Why = "not shown", "neither filesystem nor another attribute shows it"
 	case paths.Inside("/proc", p):
 		out.Access, out.Why = shared.ReadOnly.String(), "the sandbox's own processes; commands write only files of their own processes"
@@ -104,8 +104,6 @@ func (out *pathJSON) find(spec *shared.Spec) {
 		out.Access, out.Why = shared.ReadOnly.String(), "the sandbox's own devices"
 	case view.HasDevice(spec, p):
 		out.Access, out.Why = shared.ReadWrite.String(), "a device of the sandbox"
-	case paths.Inside("/dev", p) && !paths.InsideAny(scratch[:], p):
-		out.Access, out.Why = "not shown", "neither filesystem nor another attribute shows it"
 	case view.WritableInside(spec, p):
 		out.Access, out.Why = shared.Private.String(), "the command's own"
 	case errors.Is(err, fs.ErrNotExist):
