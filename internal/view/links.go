@@ -12,33 +12,35 @@ import (
 	"github.com/sbxhost/sbxhost/internal/scan"
 )
 
-// withLinksIn adds the targets of symlinks in directories whose reader follows them: a mount on the
-// directory does not protect them.
-func (v *View) withLinksIn(list []protection) []protection {
+// located finds the targets of protections. It adds those of symlinks in directories whose reader
+// follows them: a mount on the directory does not protect them.
+func (v *View) located(protections []protection) (list []locatedProtection) {
+	for _, p := range protections {
+		list = append(list, v.locate(p))
+	}
 	seen := map[string]bool{}
 	for i := 0; i < len(list); i++ { // it grows
 		p := list[i]
-		dir := v.facts.Follow(p.path)
-		if !p.followsLinks || dir.Kind != Directory || seen[dir.End] || v.unprotectable(&p, &dir) {
+		if !p.followsLinks || p.way.Kind != Directory || seen[p.way.End] || v.unprotectable(&p) {
 			continue
 		}
-		seen[dir.End] = true
-		links := v.facts.LinksIn(dir.End)
+		seen[p.way.End] = true
+		links := v.facts.LinksIn(p.way.End)
 		all := links.All
 		for _, link := range links.Symlinks {
-			template := p
+			template := p.protection
 			template.path, template.hold = link, nil
 			to := v.locate(template)
 			elsewhere := slices.ContainsFunc(to.links, func(l string) bool { return l != link })
-			if to.way.Err == nil && !elsewhere && (v.writer(to.way.End) == nil || paths.Inside(dir.End, to.way.End)) {
+			if to.way.Err == nil && !elsewhere && (v.writer(to.way.End) == nil || paths.Inside(p.way.End, to.way.End)) {
 				continue
 			}
 			if all = all && len(list) <= MaxPaths; all {
-				list = append(list, to.protection)
+				list = append(list, to)
 			}
 		}
 		if !all {
-			v.note("%s: %q has too many entries or symlinks: their targets may be writable", p.why, dir.End)
+			v.note("%s: %q has too many entries or symlinks: their targets may be writable", p.why, p.way.End)
 		}
 	}
 	return list
@@ -155,12 +157,12 @@ func (v *View) refuseLink(p *locatedProtection, link string) error {
 // commands could write it by those. Not for the files in hooks, which git itself lists, and in modules,
 // which have protections of their own.
 func (v *View) HardLinkRules(trees *scan.Result) (rules []Rule, err error) {
-	v.protections = slices.Concat(v.hostProtections(), v.gitProtections(trees), v.defaultProtections(trees))
+	v.protections = v.located(slices.Concat(v.hostProtections(), v.gitProtections(trees), v.defaultProtections(trees)))
 	if !v.writesIn("/") {
 		return nil, nil
 	}
-	for _, p := range v.withLinksIn(slices.Clone(v.protections)) {
-		way := v.facts.Follow(p.path)
+	for _, p := range v.protections {
+		way := p.way
 		linked := way.hasNames()
 		if way.Kind == Directory && p.followsLinks {
 			links := v.facts.LinksIn(way.End)

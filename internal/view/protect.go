@@ -60,7 +60,7 @@ func (v *View) Restrict(found *SearchResult) error {
 	}
 	v.hideSessions()
 	v.hideParents()
-	linked, err := v.protect(v.withLinksIn(append(v.protections, v.ruleProtections(found)...)))
+	linked, err := v.protect(append(v.protections, v.located(v.ruleProtections(found))...))
 	if err != nil {
 		return err
 	}
@@ -118,10 +118,9 @@ func (v *View) ruleProtections(found *SearchResult) (list []protection) {
 
 // protect makes these paths, or their targets, read-only wherever a writable entry shows them. It
 // returns, for checkLinks, the protections that lead through links, and those of git.
-func (v *View) protect(protections []protection) (linked []locatedProtection, err error) {
+func (v *View) protect(protections []locatedProtection) (linked []locatedProtection, err error) {
 	var list []locatedProtection
-	for _, m := range protections {
-		p := v.locate(m)
+	for _, p := range protections {
 		if len(p.way.Links) > 0 || len(p.links) > 0 || p.repository != "" {
 			linked = append(linked, p)
 		}
@@ -130,7 +129,7 @@ func (v *View) protect(protections []protection) (linked []locatedProtection, er
 				list = append(list, locatedProtection{protection: protection{why: p.why, always: true}, way: v.facts.Follow(dir)})
 			}
 		}
-		if p.way.Err != nil || v.unprotectable(&m, &p.way) {
+		if p.way.Err != nil || v.unprotectable(&p) {
 			continue // the caller cannot get there, except through another link
 		}
 		v.ends = append(v.ends, p.way.End)
@@ -220,14 +219,14 @@ func (v *View) protectPath(p *locatedProtection, wanted []shared.Entry) error {
 
 // unprotectable reports whether protection of a path's target would protect what commands must
 // write: the workspace, or, for a link that a command may have made, any other writable entry.
-func (v *View) unprotectable(m *protection, way *Way) bool {
+func (v *View) unprotectable(p *locatedProtection) bool {
 	switch {
-	case len(way.Links) == 0 && m.repository == "":
+	case len(p.way.Links) == 0 && p.repository == "":
 		return false
-	case v.holdsRoot(way.End):
+	case v.holdsRoot(p.way.End):
 		return true
 	}
-	return len(way.Links) > 0 && !m.mustHold && slices.ContainsFunc(v.writableEntries(), func(e shared.Entry) bool { return paths.Inside(way.End, e.Source) })
+	return len(p.way.Links) > 0 && !p.mustHold && slices.ContainsFunc(v.writableEntries(), func(e shared.Entry) bool { return paths.Inside(p.way.End, e.Source) })
 }
 
 // holdsRoot reports whether a path contains a root of the workspace: its protection would protect all.

@@ -220,13 +220,8 @@ func (v *View) addSpelling(e shared.Entry, raw string) error {
 	if raw == e.Source || raw == e.Path || v.wholeHost && v.inView(raw) && !paths.InsideAny(v.homes, raw) { // only entries show in a home
 		return nil
 	}
-	if paths.InsideAny(systemDirs[:], raw) {
-		return nil // the operating system's own links are part of the view
-	}
-	for _, have := range v.entries {
-		if have.Access.Shows() && have.Source == have.Path && raw != have.Source && paths.Inside(have.Source, raw) {
-			return nil // the link itself is visible
-		}
+	if _, host := v.cover(raw); host == raw || paths.InsideAny(systemDirs[:], raw) {
+		return nil // the link itself is visible, or part of the operating system
 	}
 	e.Path = raw
 	v.Spellings = append(v.Spellings, raw)
