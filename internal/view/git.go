@@ -238,10 +238,9 @@ func (v *View) Reportable(trees *scan.Result) (repositories, instructions, unlis
 		case f.Reason == scan.NameMatch && f.Dir && slices.Contains(redirectDirs[:], name):
 		case f.Reason == scan.NameMatch && name != "" && v.inReportDepth(f.Path):
 			instructions = append(instructions, f.Path)
-		case !v.inReportDepth(path.Join(f.Path, ".git")):
-		case f.Reason == scan.Repository, f.Reason == scan.Bare, f.Reason == scan.OfWorktree:
+		case slices.Contains([]scan.Reason{scan.Repository, scan.Bare, scan.OfWorktree}, f.Reason) && v.inReportDepth(path.Join(f.Path, ".git")):
 			repositories = append(repositories, f.Path)
-		case f.Reason == scan.Unsearched:
+		case f.Reason == scan.Unsearched && v.inReportDepth(path.Join(f.Path, ".git")):
 			unlistable = append(unlistable, f.Path)
 		}
 	}
