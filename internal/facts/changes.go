@@ -71,7 +71,7 @@ type baseline struct {
 }
 
 // look returns the current state.
-func (m *Machine) look(out *Resolution, look *lookup, found *scan.Result) (b baseline) {
+func (m *Machine) look(out *Resolution, look *lookup, found []scan.Found) (b baseline) {
 	b.Began = time.Now().Add(-clockDelay)
 	// Editors run git status also in repositories that are not the user's.
 	nested, _, _ := out.reportable(found)
@@ -200,7 +200,7 @@ type Changes struct {
 // reportable is [view.View.Reportable] with the names that exist in unlistable directories, and with more
 // repositories. It omits git directories of worktrees, and an empty .git, which git ignores: a command
 // that fills it has made the repository.
-func (out *Resolution) reportable(found *scan.Result, more ...[]string) (repositories, instructions, unlistable []string) {
+func (out *Resolution) reportable(found []scan.Found, more ...[]string) (repositories, instructions, unlistable []string) {
 	repositories, instructions, unlistable = out.Reportable(found)
 	for _, dir := range unlistable { // a command may have made it so
 		for _, name := range view.InstructionNames {
@@ -290,7 +290,6 @@ func (m *Machine) Changes(out *Resolution) (made Changes) {
 	found, err := out.searchAgain()
 	if err != nil {
 		made.unclear(m.Workspace.Root(), fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))
-		found = &scan.Result{} // unprotected files are compared without a search
 	}
 	now := m.look(out, look, found)
 	if err == nil && out.Spec.Session.Processes { // the next command reports changes from now on

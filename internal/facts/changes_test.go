@@ -231,7 +231,7 @@ func TestChangesAreToldWithoutASearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	out.baseline.Unprotected = map[unprotectedPath]string{{Path: tasks}: "otherwise"}
-	out.searchAgain = func() (*scan.Result, error) { return nil, scan.ErrTooLarge }
+	out.searchAgain = func() ([]scan.Found, error) { return nil, scan.ErrTooLarge }
 	if made := m.Changes(out); !slices.Equal(made.Instructions, []string{tasks}) || len(made.Repositories) != 1 || made.Repositories[0].Unclear == "" {
 		t.Errorf("%+v", made)
 	}
@@ -248,10 +248,10 @@ func TestManyUnlistableDirectories(t *testing.T) {
 	}
 	out.baseline.Unlistable = []string{tr.project + "/d000"}
 	const most = 3 * maxChanges
-	out.searchAgain = func() (*scan.Result, error) {
-		found := &scan.Result{}
+	out.searchAgain = func() ([]scan.Found, error) {
+		var found []scan.Found
 		for i := range most {
-			found.Found = append(found.Found, scan.Found{Path: fmt.Sprintf("%s/d%03d", tr.project, i), Dir: true, Reason: scan.Unsearched, Pattern: -1})
+			found = append(found, scan.Found{Path: fmt.Sprintf("%s/d%03d", tr.project, i), Dir: true, Reason: scan.Unsearched, Pattern: -1})
 		}
 		return found, nil
 	}

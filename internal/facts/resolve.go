@@ -169,7 +169,7 @@ type Resolution struct {
 	gitConfig string
 	// baseline is the state before the command; searchAgain searches for the state after it.
 	baseline       baseline
-	searchAgain    func() (*scan.Result, error)
+	searchAgain    func() ([]scan.Found, error)
 	writable       []string // where commands can write, to judge what git says
 	gitUnprotected bool     // a command may change what git acts on in all repositories
 	headLog        string   // see [Machine.headLog]

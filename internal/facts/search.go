@@ -16,7 +16,7 @@ import (
 // search searches all that a definition shows, if it may contain paths to hide. Otherwise it searches
 // only where the host reports what commands make.
 func (m *Machine) search(out *Resolution, look *lookup) (found *view.SearchResult, err error) {
-	found = &view.SearchResult{Protected: &scan.Result{}}
+	found = &view.SearchResult{}
 	if found.Deny, found.Protect, err = out.Rules(); err != nil {
 		return nil, err
 	}
@@ -38,11 +38,9 @@ func (m *Machine) search(out *Resolution, look *lookup) (found *view.SearchResul
 	}
 	more := socketsIn(addOns, sockets) // besides those in trees
 	if m.HideSensitive || !listed {
-		inAddOns, err := m.scanners.scanner(nil, "add-ons", q, addOns).Scan()
-		if err != nil {
+		if more, err = m.scanners.scanner(nil, "add-ons", q, addOns).Scan(); err != nil {
 			return nil, searchError(err)
 		}
-		more = inAddOns.Found
 	}
 	q.Repositories, q.MatchName = true, view.MayBeInstruction
 	if !listed || m.HideSensitive || len(found.Deny) > 0 {
@@ -50,12 +48,12 @@ func (m *Machine) search(out *Resolution, look *lookup) (found *view.SearchResul
 	} else {
 		tops := paths.Outermost(out.Tops())
 		near := m.scanners.scanner(nil, "near", q, tops)
-		out.searchAgain = func() (*scan.Result, error) { return near.ScanTo(out.ReportDepth(tops)) } // the reported part
+		out.searchAgain = func() ([]scan.Found, error) { return near.ScanTo(out.ReportDepth(tops)) } // the reported part
 		if found.Trees, err = out.searchAgain(); err != nil {
 			return nil, searchError(err)
 		}
 		if own, all := out.NestedRepositories(found.Trees); all {
-			found.Trees = found.Trees.With(slices.Concat(own, socketsIn(trees, sockets)))
+			found.Trees = scan.Merge(found.Trees, slices.Concat(own, socketsIn(trees, sockets)))
 		} else {
 			err = out.searchTrees(m.scanners.scanner(nil, "trees", q, trees), trees, found)
 		}
@@ -68,9 +66,9 @@ func (m *Machine) search(out *Resolution, look *lookup) (found *view.SearchResul
 		if err != nil {
 			return nil, searchError(err)
 		}
-		more = slices.Concat(more, inElsewhere.Found)
+		more = slices.Concat(more, inElsewhere)
 	}
-	found.Trees = found.Trees.With(more)
+	found.Trees = scan.Merge(found.Trees, more)
 	// A separate search, because a search does not look beneath a match: beneath protected paths there may
 	// be paths to hide.
 	if found.HardLinks, err = out.HardLinkRules(found.Trees); err != nil {
@@ -93,7 +91,7 @@ func (m *Machine) search(out *Resolution, look *lookup) (found *view.SearchResul
 
 // searchTrees searches some trees now, and their reported part again after the command.
 func (out *Resolution) searchTrees(s *scan.Scanner, trees []string, found *view.SearchResult) (err error) {
-	out.searchAgain = func() (*scan.Result, error) { return s.ScanTo(out.ReportDepth(trees)) }
+	out.searchAgain = func() ([]scan.Found, error) { return s.ScanTo(out.ReportDepth(trees)) }
 	found.Trees, err = s.Scan()
 	return err
 }
@@ -131,7 +129,7 @@ func (m *Machine) SensitiveFiles() (list []string) {
 	if err != nil {
 		return nil
 	}
-	for _, f := range found.Found {
+	for _, f := range found {
 		if f.Reason == scan.SensitiveName && len(list) < most && !strings.Contains(f.Path, "/node_modules/") {
 			list = append(list, f.Path)
 		}

@@ -5,7 +5,6 @@ package scan
 import (
 	"os"
 	"path/filepath"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -21,50 +20,37 @@ func fileAt(path string) (id file, names uint64) {
 	return file{uint64(st.Dev), st.Ino}, uint64(st.Nlink)
 }
 
-// hiddenName is one name of a hidden file.
-type hiddenName struct {
-	path    string
-	pattern int
-}
-
-// collect makes a Result from the remembered directories.
-func (w *walk) collect(root *node, roots []string) *Result {
-	c := &collection{walk: w, roots: roots, files: map[file]hiddenName{}, single: map[string]file{}, out: &Result{}}
-	for _, n := range root.dirs {
-		c.root(n)
+// collect returns what the remembered directories contain.
+func (w *walk) collect() []Found {
+	c := &collection{walk: w, files: map[file]*Found{}, direct: map[string]*Found{}, single: map[string]file{}}
+	for _, n := range w.root.dirs {
+		c.addRoot(n)
 		c.gather(n, n.name)
 	}
 	if c.mayHaveLinks() {
-		c.known = make(map[string]bool, len(c.direct))
-		for _, path := range c.direct {
-			c.known[path] = true
-		}
-		for _, n := range root.dirs {
+		for _, n := range w.root.dirs {
 			c.addLinks(n, n.name)
 		}
 		for path, id := range c.single {
-			if h, ok := c.files[id]; ok {
+			if h := c.files[id]; h != nil {
 				c.addLink(h, path)
 			}
 		}
 		c.checkInodes()
 	}
-	c.out.order()
-	return c.out
+	return Merge(c.found, nil)
 }
 
 type collection struct {
 	*walk
-	roots  []string
-	files  map[file]hiddenName // the hidden files
-	direct []string            // names of files that match a pattern
-	known  map[string]bool     // direct, as a set; nil before addLinks
-	single map[string]file     // roots that are files and match no pattern
-	out    *Result
+	files  map[file]*Found   // the hidden files; of a file in a hidden directory, the directory
+	direct map[string]*Found // files that match, by name
+	single map[string]file   // roots that are files and match no pattern
+	found  []Found
 }
 
-// root reports a root that matches. It can be a file.
-func (c *collection) root(n *node) {
+// addRoot reports a root that matches. It can be a file.
+func (c *collection) addRoot(n *node) {
 	st, err := lstat(n.name)
 	if err != nil {
 		return
@@ -87,10 +73,9 @@ func (c *collection) root(n *node) {
 // add reports a path. A file that matches is hidden by all its names.
 func (c *collection) add(f Found, dev uint64) {
 	if f.inode != 0 && (f.Reason == Matched || f.Reason == SensitiveName) {
-		c.files[file{dev, f.inode}] = hiddenName{f.Path, f.Pattern}
-		c.direct = append(c.direct, f.Path)
+		c.files[file{dev, f.inode}], c.direct[f.Path] = &f, &f
 	}
-	c.out.Found = append(c.out.Found, f)
+	c.found = append(c.found, f)
 }
 
 // gather reports what n contains.
@@ -104,13 +89,14 @@ func (c *collection) gather(n *node, path string) {
 		c.add(f, n.id.dev)
 	}
 	if n.hide > 0 {
-		for inode := range n.files {
-			c.files[file{n.id.dev, inode}] = hiddenName{path, n.hide - 1}
+		dir := &Found{Path: path, Pattern: n.hide - 1}
+		for _, inode := range n.inodes {
+			c.files[file{n.id.dev, inode}] = dir
 		}
 	}
 	for _, link := range n.links {
 		if at := paths.Join(path, link); c.leads(at) {
-			c.out.Found = append(c.out.Found, Found{Path: at, Reason: Leads, Symlink: true, Pattern: -1})
+			c.found = append(c.found, Found{Path: at, Reason: Leads, Symlink: true, Pattern: -1})
 		}
 	}
 	for _, child := range n.dirs {
@@ -130,10 +116,12 @@ func (c *collection) leads(path string) bool {
 
 // mayHaveLinks reports whether hidden files may have more names: one does, or is in a hidden directory.
 func (c *collection) mayHaveLinks() bool {
-	return len(c.files) > len(c.direct) || slices.ContainsFunc(c.direct, func(path string) bool {
-		_, names := fileAt(path)
-		return names > 1
-	})
+	for path := range c.direct {
+		if _, names := fileAt(path); names > 1 {
+			return true
+		}
+	}
+	return len(c.files) > len(c.direct)
 }
 
 // addLinks reports other names of hidden files.
@@ -141,8 +129,8 @@ func (c *collection) addLinks(n *node, path string) {
 	if n.hide > 0 {
 		return
 	}
-	for inode := range n.files {
-		if _, ok := c.files[file{n.id.dev, inode}]; ok {
+	for _, inode := range n.inodes {
+		if c.files[file{n.id.dev, inode}] != nil {
 			c.addNames(path, n.id.dev)
 			break
 		}
@@ -160,40 +148,39 @@ func (c *collection) addNames(dir string, dev uint64) {
 	}
 	for _, e := range entries {
 		at := paths.Join(dir, e.name)
-		if h, ok := c.files[file{dev, e.inode}]; ok && e.kind == unix.DT_REG && h.path != at && !c.known[at] {
+		if h := c.files[file{dev, e.inode}]; h != nil && e.kind == unix.DT_REG && c.direct[at] == nil {
 			c.addLink(h, at)
 		}
 	}
 }
 
 // addLink reports another name of a hidden file.
-func (c *collection) addLink(h hiddenName, at string) {
-	c.out.Found = append(c.out.Found, Found{Path: at, Reason: HardLink, Pattern: h.pattern, LinkedName: h.path})
+func (c *collection) addLink(h *Found, at string) {
+	c.found = append(c.found, Found{Path: at, Reason: HardLink, Pattern: h.Pattern, LinkedName: h.Path})
 }
 
 // checkInodes checks whether directories give the inode numbers of their files, and finds the files
 // that have more names than the scan found.
 func (c *collection) checkInodes() {
 	found := map[file]uint64{} // number of found names
-	for _, f := range c.out.Found {
+	for _, f := range c.found {
 		if f.Reason == HardLink {
 			id, _ := fileAt(f.Path)
 			found[id]++
 		}
 	}
-	for _, path := range c.direct {
+	for path := range c.direct {
 		id, _ := fileAt(path)
 		found[id]++
 	}
-	for _, path := range c.direct {
+	for path, f := range c.direct {
 		id, names := fileAt(path)
-		_, known := c.files[id]
 		switch {
 		case names < 2:
-		case !known:
-			c.out.LinksUnknown = append(c.out.LinksUnknown, path)
+		case c.files[id] == nil:
+			c.found = append(c.found, Found{Path: path, Reason: LinksUnknown, Pattern: f.Pattern})
 		case found[id] < names:
-			c.out.Linked = append(c.out.Linked, path)
+			c.found = append(c.found, Found{Path: path, Reason: Linked, Pattern: f.Pattern})
 		}
 	}
 }

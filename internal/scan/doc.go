@@ -31,5 +31,5 @@
 // than MaxDepth directories deep, and one with too long a path. It reports symlinks that match, and
 // those to another directory of the scanned trees behind which a pattern could match. It follows
 // none. It finds hard links by the inode numbers that directories give. Some layered file systems
-// invent these numbers: see Result.LinksUnknown.
+// invent these numbers: see LinksUnknown.
 package scan

@@ -3,7 +3,6 @@
 package scan
 
 import (
-	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
@@ -31,8 +30,7 @@ type node struct {
 	shallow       bool     // dirs does not have all of its directories
 	found         []Found  // their paths are names in it, or empty for the directory itself
 	links         []string // symlinks to follow if they lead to a directory
-	inodes        string   // of its regular files that match no pattern, eight bytes each
-	deep          bool     // too deep, and not read
+	inodes        []uint64 // of its regular files that match no pattern
 }
 
 // reportSelf reports the directory, unless a pattern matches it or a directory above it.
@@ -49,15 +47,6 @@ func foundAt(path string, e dirent, why Reason, pattern int) Found {
 		f.inode = e.inode
 	}
 	return f
-}
-
-// files yields the inode numbers of regular files that match no pattern.
-func (n *node) files(yield func(inode uint64) bool) {
-	for at := 0; at < len(n.inodes); at += 8 {
-		if !yield(binary.NativeEndian.Uint64([]byte(n.inodes[at:min(at+8, len(n.inodes))]))) {
-			return
-		}
-	}
 }
 
 // identity changes with each change to a directory, and two directories have different ones: nobody can
@@ -118,7 +107,7 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 		was[k.name] = k
 	}
 	var head, objects, refs, common bool // of a git directory
-	inodes := make([]byte, 0, 8*len(entries))
+	inodes := make([]uint64, 0, len(entries))
 	for _, e := range entries {
 		pattern, named := w.judge(n, path, e)
 		switch {
@@ -127,7 +116,7 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 			w.enter(n, e.name, pattern, was[e.name])
 		case pattern >= 0:
 		case e.kind == unix.DT_REG && !named:
-			inodes = binary.NativeEndian.AppendUint64(inodes, e.inode)
+			inodes = append(inodes, e.inode)
 		case e.kind == unix.DT_LNK && n.hide == 0:
 			// If the name itself moves no pattern forward, the scan finds everything behind the
 			// link at its own path.
@@ -153,7 +142,7 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 			common = true
 		}
 	}
-	n.inodes = string(inodes)
+	n.inodes = slices.Clone(inodes) // without spare capacity
 	switch {
 	case n.name == ".git" || !head:
 	case objects && refs:

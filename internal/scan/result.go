@@ -27,6 +27,8 @@ const (
 	TooDeep                     // a directory that is too deep, or has too long a path, to be searched
 	OfWorktree                  // a directory that git takes for the git directory of a worktree
 	Leads                       // a symlink to a directory of the trees, behind which a pattern can match, but not at its target
+	Linked                      // a Matched or SensitiveName file with more hard links than the scan found
+	LinksUnknown                // such a file whose inode number its directory does not give: the scan could not search for its other hard links
 )
 
 // Found is one path in a result.
@@ -35,34 +37,15 @@ type Found struct {
 	Reason     Reason
 	Dir        bool
 	Symlink    bool   // Path is a symlink; its target is not followed
-	Pattern    int    // of Matched and HardLink: the index in the Set; else -1
+	Pattern    int    // of Matched and HardLink, and of what is Linked or LinksUnknown: the index in the Set; else -1
 	LinkedName string // of HardLink: the name that matches
 	UID        uint32 // of Unsearched: the owner
 	inode      uint64 // of a regular file
 }
 
-// A Result is the result of one scan, in the order of the trees.
-type Result struct {
-	Found []Found
-	// LinksUnknown are matched files whose inode numbers the directories do not give, so the scan could
-	// not search for their other hard links.
-	LinksUnknown []string
-	// Linked are matched files with more hard links than the scan found.
-	Linked []string
-}
-
-// With returns r with more findings, in the same order.
-func (r *Result) With(more []Found) *Result {
-	if len(more) == 0 {
-		return r
-	}
-	all := *r
-	all.Found = slices.Concat(r.Found, more)
-	all.order()
-	return &all
-}
-
-func (r *Result) order() {
-	slices.SortStableFunc(r.Found, func(a, b Found) int { return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Reason, b.Reason)) })
-	r.Found = slices.CompactFunc(r.Found, func(a, b Found) bool { return a.Path == b.Path && a.Reason == b.Reason })
+// Merge returns the findings of two scans, in the order of the trees.
+func Merge(a, b []Found) []Found {
+	all := slices.Concat(a, b)
+	slices.SortStableFunc(all, func(a, b Found) int { return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Reason, b.Reason)) })
+	return slices.CompactFunc(all, func(a, b Found) bool { return a.Path == b.Path && a.Reason == b.Reason })
 }

@@ -64,12 +64,12 @@ func New(q Query, roots ...string) *Scanner {
 }
 
 // Scan searches the trees.
-func (s *Scanner) Scan() (*Result, error) { return s.ScanTo(0) }
+func (s *Scanner) Scan() ([]Found, error) { return s.ScanTo(0) }
 
 // ScanTo is Scan to a limited depth below each root. It does not look at deeper directories: it
 // reports them as an earlier Scan found them, or not at all. Zero means MaxDepth, and then it
 // reports the directories that are too deep.
-func (s *Scanner) ScanTo(depth int) (*Result, error) {
+func (s *Scanner) ScanTo(depth int) ([]Found, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if lead := clockLead(); lead-s.lead >= clockStep || s.lead-lead >= clockStep {
@@ -83,22 +83,20 @@ func (s *Scanner) ScanTo(depth int) (*Result, error) {
 			s.root.dirs = append(s.root.dirs, n)
 		}
 	}
-	w := &walk{query: &s.query, depth: depth, limit: s.limit, now: s.now, tokens: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	w := &walk{Scanner: s, depth: depth, tokens: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	for _, n := range s.root.dirs {
 		w.refresh(n, n.name, 0)
 	}
 	if err := w.failed.Load(); err != nil {
 		return nil, *err
 	}
-	return w.collect(s.root, s.roots), nil
+	return w.collect(), nil
 }
 
 // walk is the state of one scan.
 type walk struct {
-	query  *Query
-	depth  int // see ScanTo
-	limit  int64
-	now    func() time.Time
+	*Scanner
+	depth  int           // see ScanTo
 	tokens chan struct{} // one for each goroutine besides the first
 	names  atomic.Int64  // number of names, remembered or read now
 	failed atomic.Pointer[error]
@@ -134,10 +132,8 @@ func (w *walk) refresh(n *node, path string, depth int) {
 // renew updates the content of n itself.
 func (w *walk) renew(n *node, path string, depth int) error {
 	if depth > MaxDepth || len(path) > maxPath {
-		if !n.deep {
-			*n = node{name: n.name, state: n.state, hide: n.hide, deep: true}
-			n.reportSelf(TooDeep, 0)
-		}
+		*n = node{name: n.name, state: n.state, hide: n.hide}
+		n.reportSelf(TooDeep, 0)
 		return nil
 	}
 	last := depth+1 == w.depth

@@ -68,14 +68,11 @@ func patterns(t testing.TB, texts ...string) *glob.Set {
 }
 
 // show gives a result as lines, sorted.
-func show(dir string, r *Result) []string {
+func show(dir string, r []Found) []string {
 	var lines []string
-	for _, f := range r.Found {
-		kind := [...]string{"matched", "hard link", "named", "socket", "repository", "bare", "asked", "unsearched", "too deep", "of a worktree", "leads"}[f.Reason]
+	for _, f := range r {
+		kind := [...]string{"matched", "hard link", "named", "socket", "repository", "bare", "asked", "unsearched", "too deep", "of a worktree", "leads", "linked", "links unknown"}[f.Reason]
 		lines = append(lines, fmt.Sprintf("%s %s", kind, strings.TrimPrefix(strings.TrimPrefix(f.Path, dir), "/")))
-	}
-	for _, p := range r.Linked {
-		lines = append(lines, "linked "+strings.TrimPrefix(p, dir+"/"))
 	}
 	slices.Sort(lines)
 	return lines
@@ -166,7 +163,7 @@ func TestScanFindsSocketsAndRepositories(t *testing.T) {
 	defer l.Close()
 	s := New(Query{Sockets: true, Repositories: true, Set: patterns(t, "/**/hidden")}, dir)
 	expect(t, s, dir, "socket a/sock", "repository x/repo", "repository y/wt", "of a worktree x/repo/.git/worktrees/y", "bare z/bare", "matched hidden")
-	if r, err := New(Query{}, dir).Scan(); err != nil || len(r.Found) != 0 {
+	if r, err := New(Query{}, dir).Scan(); err != nil || len(r) != 0 {
 		t.Errorf("an empty query finds %v, %v", r, err)
 	}
 }
@@ -298,8 +295,8 @@ func TestScanOfManyNames(t *testing.T) {
 		start = time.Now()
 		r, err := New(Query{Name: func(name string) bool { return strings.HasPrefix(name, ".env") }}, dir).Scan()
 		took := time.Since(start)
-		if err != nil || len(r.Found) != n+4 {
-			t.Fatalf("%d, %v", len(r.Found), err)
+		if err != nil || len(r) != n+4 {
+			t.Fatalf("%d, %v", len(r), err)
 		}
 		if took <= 5*making {
 			return

@@ -51,8 +51,8 @@ func TestTicks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(result.Found) != want {
-			t.Fatalf("%d: %+v", i, result.Found)
+		if len(result) != want {
+			t.Fatalf("%d: %+v", i, result)
 		}
 	}
 }

@@ -124,8 +124,8 @@ func byDefault(dir, name string) protection {
 }
 
 // defaultProtections protect what tools of the host obey.
-func (v *View) defaultProtections(trees *scan.Result) (list []protection) {
-	for _, f := range trees.Found {
+func (v *View) defaultProtections(trees []scan.Found) (list []protection) {
+	for _, f := range trees {
 		if _, name := Instruction(f.Path); f.Reason == scan.NameMatch && name != "" && !v.isExcepted(name) && v.isProtectedInstruction(f.Path, trees) {
 			list = append(list, protection{path: f.Path, why: "by default, " + name, followsLinks: true})
 		}
@@ -153,7 +153,7 @@ func (v *View) defaultProtections(trees *scan.Result) (list []protection) {
 
 // isProtectedInstruction reports whether an existing file for a tool is protected: at the top of what
 // commands write to, and .mcp.json also at the top of each of the user's repositories.
-func (v *View) isProtectedInstruction(p string, trees *scan.Result) bool {
+func (v *View) isProtectedInstruction(p string, trees []scan.Found) bool {
 	dir, name := Instruction(p)
 	return !slices.Contains(commitInstructions, name) && v.Creatable(p) &&
 		(slices.Contains(v.Tops(), dir) || path.Base(p) == ".mcp.json" && slices.Contains(v.repositories(trees), dir))

@@ -122,10 +122,10 @@ func (v *View) Superprojects() []string { return slices.Concat(v.Tops(), v.outer
 
 // repositories are the tops of repositories that obey what commands write: the writable directories,
 // outer ones, and the first ones from the search, which work as repositories inside.
-func (v *View) repositories(trees *scan.Result) []string {
+func (v *View) repositories(trees []scan.Found) []string {
 	list := v.Superprojects()
 	n := 0
-	for _, f := range trees.Found {
+	for _, f := range trees {
 		if n < maxNested && v.nested(&f, list) {
 			list = append(list, f.Path)
 			n++
@@ -158,7 +158,7 @@ func (v *View) belongs(p, top string) bool {
 
 // NestedRepositories returns the repositories that belong to the user's repositories, as their
 // files say, at any depth. all says that there are no others.
-func (v *View) NestedRepositories(trees *scan.Result) (found []scan.Found, all bool) {
+func (v *View) NestedRepositories(trees []scan.Found) (found []scan.Found, all bool) {
 	all = true
 	for list := v.repositories(trees); len(list) > 0; list = list[1:] {
 		r := v.facts.Repository(list[0])
@@ -232,8 +232,8 @@ func (v *View) WritableInstruction(p string) bool {
 
 // Reportable returns the found repositories and instructions for tools whose creation or change the
 // host reports. unlistable are directories in which it can only try names.
-func (v *View) Reportable(trees *scan.Result) (repositories, instructions, unlistable []string) {
-	for _, f := range trees.Found {
+func (v *View) Reportable(trees []scan.Found) (repositories, instructions, unlistable []string) {
+	for _, f := range trees {
 		switch _, name := Instruction(f.Path); {
 		case f.Reason == scan.NameMatch && f.Dir && slices.Contains(redirectDirs[:], name):
 		case f.Reason == scan.NameMatch && name != "" && v.inReportDepth(f.Path):
@@ -248,7 +248,7 @@ func (v *View) Reportable(trees *scan.Result) (repositories, instructions, unlis
 }
 
 // gitProtections protect what git obeys, for all writable repositories.
-func (v *View) gitProtections(trees *scan.Result) (list []protection) {
+func (v *View) gitProtections(trees []scan.Found) (list []protection) {
 	working := v.repositories(trees)
 	for _, top := range working {
 		more := v.repositoryProtections(top)
@@ -265,7 +265,7 @@ func (v *View) gitProtections(trees *scan.Result) (list []protection) {
 		}
 	}
 	n := 0
-	for _, f := range trees.Found {
+	for _, f := range trees {
 		if v.gitWritable || !v.nested(&f, working) {
 			continue
 		}

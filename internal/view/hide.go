@@ -21,11 +21,14 @@ func (v *View) hide(found *SearchResult) error {
 	for i := range found.Deny {
 		v.hideLiteral(&found.Deny[i])
 	}
-	var deep []string
-	v.entries = slices.Grow(v.entries, len(found.Trees.Found))
-	for _, f := range found.Trees.Found {
-		if f.Reason == scan.TooDeep {
+	var deep, linked []string
+	v.entries = slices.Grow(v.entries, len(found.Trees))
+	for _, f := range found.Trees {
+		switch hides := f.Pattern >= 0 || v.in.HideSensitive; {
+		case f.Reason == scan.TooDeep:
 			deep = append(deep, f.Path)
+		case hides && (f.Reason == scan.LinksUnknown || f.Reason == scan.Linked && v.wholeHost):
+			linked = append(linked, f.Path)
 		}
 		if err := v.hideOne(found, &f); err != nil {
 			return err
@@ -37,10 +40,8 @@ func (v *View) hide(found *SearchResult) error {
 	if len(deep) > 0 {
 		v.note("directories more than %d levels deep are hidden, because they are not searched: %s", scan.MaxDepth, hostpath.QuoteList(deep))
 	}
-	linked := found.Trees.LinksUnknown
 	if v.wholeHost {
 		v.hideOfHost(found)
-		linked = slices.Concat(linked, found.Trees.Linked)
 	}
 	if len(linked) > 0 {
 		v.note("these are hidden; other hard links to them may exist, which were not found: %s", hostpath.QuoteList(linked))
@@ -299,7 +300,7 @@ func (v *View) refuseControl() error {
 // remarkSensitive names the sensitive files that commands can see.
 func (v *View) remarkSensitive(found *SearchResult) {
 	var list []string
-	for _, f := range found.Trees.Found {
+	for _, f := range found.Trees {
 		if f.Reason == scan.SensitiveName {
 			list = append(list, f.Path)
 		}

@@ -156,7 +156,7 @@ func (v *View) refuseLink(p *locatedProtection, link string) error {
 // HardLinkRules returns a rule for each protected file, or directory with a file, that has other names:
 // commands could write it by those. Not for the files in hooks, which git itself lists, and in modules,
 // which have protections of their own.
-func (v *View) HardLinkRules(trees *scan.Result) (rules []Rule, err error) {
+func (v *View) HardLinkRules(trees []scan.Found) (rules []Rule, err error) {
 	v.protections = v.located(slices.Concat(v.hostProtections(), v.gitProtections(trees), v.defaultProtections(trees)))
 	if !v.writesIn("/") {
 		return nil, nil

@@ -33,8 +33,8 @@ type SearchResult struct {
 	// Trees are finds of Deny, sensitive names, sockets, repositories and MayBeInstruction in View.Trees;
 	// of Deny in what no entry shows; and of sensitive names and sockets in the operating system's
 	// view.
-	Trees     *scan.Result
-	Protected *scan.Result // of Protect, then of HardLinks
+	Trees     []scan.Found
+	Protected []scan.Found // of Protect, then of HardLinks
 	// Sockets are socket files from the kernel's list: of the whole host if that is shown.
 	Sockets []string
 }
@@ -49,10 +49,10 @@ func (v *View) Restrict(found *SearchResult) error {
 			return invalidf(e.Why, "leave one of them out, or exempt it in deny_paths by an element that begins with !", "%q is hidden by deny_paths", e.Source)
 		}
 	}
-	for i, r := range [...]*scan.Result{found.Trees, found.Protected} {
+	for i, r := range [...][]scan.Found{found.Trees, found.Protected} {
 		attribute := [...]string{"deny_paths", "protect_paths"}[i]
-		if i := slices.IndexFunc(r.Found, func(f scan.Found) bool { return f.Reason == scan.Leads }); i >= 0 {
-			return invalidf(attribute, "begin it with **/, or write the paths without wildcards, also the one that the link leads to; or remove the link", "an element with wildcards could match behind the symlink %q", r.Found[i].Path)
+		if i := slices.IndexFunc(r, func(f scan.Found) bool { return f.Reason == scan.Leads }); i >= 0 {
+			return invalidf(attribute, "begin it with **/, or write the paths without wildcards, also the one that the link leads to; or remove the link", "an element with wildcards could match behind the symlink %q", r[i].Path)
 		}
 	}
 	if err := v.refuseUnlisted(); err != nil {
@@ -108,7 +108,7 @@ func (v *View) ruleProtections(found *SearchResult) (list []protection) {
 		list = append(list, protection{path: rule.Literal, why: rule.Why, hold: &Hold{}, followsLinks: true})
 	}
 	rules := slices.Concat(found.Protect, found.HardLinks)
-	for _, f := range found.Protected.Found {
+	for _, f := range found.Protected {
 		if f.Reason == scan.Matched || f.Reason == scan.HardLink {
 			list = append(list, protection{path: f.Path, why: rules[f.Pattern].Why, hold: &Hold{}, followsLinks: true})
 		}

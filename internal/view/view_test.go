@@ -135,7 +135,7 @@ func (m *machine) WorkTrees(string, *workspace.GitLayout) workspace.WorkTrees {
 
 // search finds in the machine what the host's search finds.
 func (m *machine) search(v *View) (found *SearchResult, err error) {
-	found = &SearchResult{Trees: &scan.Result{}, Protected: &scan.Result{}}
+	found = &SearchResult{}
 	if found.Deny, found.Protect, err = v.Rules(); err != nil {
 		return nil, err
 	}
@@ -146,29 +146,29 @@ func (m *machine) search(v *View) (found *SearchResult, err error) {
 		}
 		what, name := m.at[p], path.Base(p)
 		one := scan.Found{Path: p, Dir: what == "", Symlink: strings.HasPrefix(what, "-> ")}
-		add := func(r *scan.Result, w scan.Reason, pattern int) {
+		add := func(r *[]scan.Found, w scan.Reason, pattern int) {
 			one.Reason, one.Pattern = w, pattern
-			r.Found = append(r.Found, one)
+			*r = append(*r, one)
 		}
 		switch {
 		case what == "socket":
-			add(found.Trees, scan.Socket, -1)
+			add(&found.Trees, scan.Socket, -1)
 		case what == "shut":
 			one.UID = 1000
-			add(found.Trees, scan.Unsearched, -1)
+			add(&found.Trees, scan.Unsearched, -1)
 		case name == ".git":
 			one.Path = path.Dir(p)
-			add(found.Trees, scan.Repository, -1)
+			add(&found.Trees, scan.Repository, -1)
 			one.Path = p
 		case MayBeInstruction(name):
-			add(found.Trees, scan.NameMatch, -1)
+			add(&found.Trees, scan.NameMatch, -1)
 		case what != "" && Sensitive(name):
-			add(found.Trees, scan.SensitiveName, -1)
+			add(&found.Trees, scan.SensitiveName, -1)
 		}
 		for i, rules := range [][]Rule{found.Deny, found.Protect} {
 			for n, rule := range rules {
 				if rule.Literal == "" && matches(rule.Pattern, p) {
-					add([]*scan.Result{found.Trees, found.Protected}[i], scan.Matched, n)
+					add([]*[]scan.Found{&found.Trees, &found.Protected}[i], scan.Matched, n)
 				}
 			}
 		}
