@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,7 +149,7 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) 
 	defer cancel()
 	var a *answer
 	for range 3 {
-		a = &answer{stamps: map[string]stamp{}, askedAt: c.now()}
+		a, g.left = &answer{stamps: map[string]stamp{}, askedAt: c.now()}, maxGitOut
 		q := question{answer: a, ctx: ctx, git: g, top: top, layout: l, fixed: []string{top, l.GitDir, l.CommonDir}}
 		q.gather()
 		a.controls.Unlisted = a.controls.Failed != nil && q.unlisted()
@@ -186,7 +187,6 @@ type question struct {
 	layout GitLayout
 
 	followed []string // included files
-	read     int      // bytes of included files
 	fixed    []string // directories that no command can replace, for tidy
 	bases    []string // possible bases of relative paths; the top is the first
 	hooks    []string // directories of hooks
@@ -249,9 +249,18 @@ func (q *question) followIncludes() {
 		if len(next) == 0 || q.controls.Failed != nil {
 			return
 		}
-		var err error
-		level, err = q.git.fileSettings(q.ctx, next, &q.read)
-		q.fail(err)
+		level = nil
+		for _, p := range next {
+			list, err := q.git.list(q.ctx, GitLayout{}, "--no-includes", "--file", p)
+			if err != nil && !errors.Is(err, fs.ErrPermission) { // what the user may not read has no effect
+				q.fail(fmt.Errorf("%.300q: %w", p, err))
+				return
+			}
+			for _, s := range list {
+				s.scope = "" // git says that it is the command's
+				level = append(level, s)
+			}
+		}
 		q.settings = append(q.settings, level...)
 	}
 }

@@ -4,7 +4,6 @@ package workspace
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +26,7 @@ import (
 
 const (
 	gitTimeout    = 5 * time.Second // for one git, and for all that answer one question
-	maxGitOut     = 4 << 20         // bytes of one answer, and of all included files of a question
+	maxGitOut     = 8 << 20         // bytes of all answers to one question
 	maxConfigVars = 64              // GIT_CONFIG_COUNT
 )
 
@@ -40,7 +39,7 @@ type User struct {
 
 // A setting is one value of git's configuration, in git's format.
 type setting struct {
-	scope string // system, global, local, worktree, command; "" in a file that was listed alone
+	scope string // system, global, local, worktree, command; "" in an included file
 	file  string // absolute; "" if it comes from no file
 	key   string // section and name in lower case
 	value string
@@ -61,11 +60,12 @@ type gitRunner struct {
 	home   string
 	as     *User
 	env    []string // without the git directory
+	left   int      // bytes that git may still answer
 	lookup func(string) (string, bool)
 }
 
 func (w *Workspace) gitAs(as *User) *gitRunner {
-	g := &gitRunner{find: sync.OnceValues(w.findGit), as: as, home: w.home, lookup: w.lookup}
+	g := &gitRunner{find: sync.OnceValues(w.findGit), as: as, home: w.home, lookup: w.lookup, left: maxGitOut}
 	passed := []string{"GIT_CONFIG_NOSYSTEM", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"}
 	if as != nil {
 		// The other variables name files of the caller.
@@ -79,7 +79,7 @@ func (w *Workspace) gitAs(as *User) *gitRunner {
 	}
 	g.env = []string{
 		"LC_ALL=C",
-		"GIT_TERMINAL_PROMPT=0", "GIT_PAGER=cat", "GIT_OPTIONAL_LOCKS=0",
+		"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0",
 		"GIT_CEILING_DIRECTORIES=/",
 		"GIT_ALLOC_LIMIT=4m", // it fails at a larger .gitignore, which a command can make in no time
 	}
@@ -105,18 +105,15 @@ func (w *Workspace) gitAs(as *User) *gitRunner {
 var errNoGit = errors.New("no git in PATH is safe to run: there is none, or other users could replace it; install git")
 
 // run runs git for a repository, or none, and returns its output. A nil stdin is empty.
-func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, env []string, args ...string) ([]byte, error) {
+func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, args ...string) ([]byte, error) {
 	git, _ := g.find()
 	if git == nil {
 		return nil, errNoGit
 	}
 	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
-	cmd := git.Command(ctx, append([]string{
-		"--no-pager", "--no-optional-locks",
-		"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.pager=cat",
-	}, args...)...)
-	if cmd.Env = slices.Concat(cmd.Env, g.env, env); l.GitDir == "" {
+	cmd := git.Command(ctx, append([]string{"--no-pager"}, args...)...) // else it looks for pager.config, also in included files
+	if cmd.Env = append(cmd.Env, g.env...); l.GitDir == "" {
 		cmd.Env = append(cmd.Env, "GIT_DIR=/dev/null")
 	} else {
 		cmd.Env = append(cmd.Env, "GIT_DIR="+l.GitDir, "GIT_COMMON_DIR="+l.CommonDir)
@@ -125,13 +122,13 @@ func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, env [
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: g.as.UID, Gid: g.as.GID, Groups: g.as.Groups}}
 	}
 	cmd.WaitDelay = time.Second
-	out, diag := cappedBuffer{left: maxGitOut}, cappedBuffer{left: maxGitOut}
+	out, diag := cappedBuffer{left: g.left}, cappedBuffer{left: maxGitOut}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &out, &diag
 	err := cmd.Run()
-	switch {
+	switch g.left = out.left; {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("git: no answer: %w", context.Cause(ctx))
-	case out.left < 0: // the buffer refused output, so git failed
+	case g.left < 0: // the buffer refused output, so git failed
 		return nil, fmt.Errorf("git: more than %d bytes of configuration: %w", maxGitOut, ErrGitLayout)
 	case err != nil && bytes.Contains(diag.buf.Bytes(), []byte("Permission denied")):
 		return nil, fmt.Errorf("git: %w", fs.ErrPermission)
@@ -151,7 +148,7 @@ func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *Us
 	}
 	// Without the index, which may be large, a tracked path that a rule matches counts as ignored; git
 	// status shows changes of it.
-	out, _ := w.gitAs(as).run(ctx, l, strings.NewReader(strings.Join(list, "\x00")), []string{"GIT_WORK_TREE=" + top}, "check-ignore", "-v", "-z", "--no-index", "--stdin")
+	out, _ := w.gitAs(as).run(ctx, l, strings.NewReader(strings.Join(list, "\x00")), "--work-tree="+top, "check-ignore", "-v", "-z", "--no-index", "--stdin")
 	fields := strings.Split(string(out), "\x00") // fields: a file of rules, the line, the rule, the path
 	for ; len(fields) > 4; fields = fields[4:] {
 		if !strings.HasPrefix(fields[2], "!") && w.older(top, l.CommonDir, fields[0], since) {
@@ -185,38 +182,31 @@ func (w *Workspace) older(top, common, file string, since time.Time) bool {
 	return true
 }
 
-// list returns the settings of the system, the user and a repository.
-func (g *gitRunner) list(ctx context.Context, l GitLayout, includes string) ([]setting, error) {
-	out, err := g.run(ctx, l, nil, nil, "config", includes, "--show-scope", "--show-origin", "-z", "--list")
+// list returns the settings of the system, the user and a repository or, with more arguments, of a file.
+func (g *gitRunner) list(ctx context.Context, l GitLayout, args ...string) ([]setting, error) {
+	out, err := g.run(ctx, l, nil, append([]string{"config", "--show-scope", "--show-origin", "-z", "--list"}, args...)...)
 	if err != nil {
 		return nil, err
 	}
-	list, err := parseSettings(out, 3)
-	return slices.DeleteFunc(list, func(s setting) bool { return s.scope == "command" && s.file == "" && ownSettings[s.key] == s.value }), err
+	return parseSettings(out)
 }
 
-// ownSettings are the settings that run passes itself. They are not the caller's.
-var ownSettings = map[string]string{"core.hookspath": "/dev/null", "core.fsmonitor": "false", "core.pager": "cat"}
-
 // parseSettings reads the output of git config -z --list: each setting has the scope, the origin,
-// and the key with its value after a line end; with two fields there is no scope.
-func parseSettings(data []byte, fields int) (list []setting, err error) {
+// and the key with its value after a line end.
+func parseSettings(data []byte) (list []setting, err error) {
 	parts := strings.Split(string(data), "\x00")
-	if len(parts)%fields != 1 || parts[len(parts)-1] != "" {
+	if len(parts)%3 != 1 || parts[len(parts)-1] != "" {
 		return nil, fmt.Errorf("git: a list of settings that is cut off: %w", ErrGitLayout)
 	}
-	for ; len(parts) > fields; parts = parts[fields:] {
-		var s setting
-		if fields == 3 {
-			s.scope = parts[0]
-		}
-		if file, ok := strings.CutPrefix(parts[fields-2], "file:"); ok {
+	for ; len(parts) > 3; parts = parts[3:] {
+		s := setting{scope: parts[0]}
+		if file, ok := strings.CutPrefix(parts[1], "file:"); ok {
 			if !filepath.IsAbs(file) {
 				return nil, fmt.Errorf("git: a setting comes from %.300q, which is not absolute: %w", file, ErrGitLayout)
 			}
 			s.file = file
 		}
-		s.key, s.value, _ = strings.Cut(parts[fields-1], "\n")
+		s.key, s.value, _ = strings.Cut(parts[2], "\n")
 		list = append(list, s)
 	}
 	return list, nil
@@ -295,26 +285,6 @@ func (g *gitRunner) key() string {
 		key += fmt.Sprint("\x00", g.as.UID, g.as.GID, g.as.Groups)
 	}
 	return key
-}
-
-// fileSettings returns the settings in files, and adds the bytes that it reads to read. A file that the
-// user may not read has no effect on the user's git.
-func (g *gitRunner) fileSettings(ctx context.Context, files []string, read *int) (list []setting, err error) {
-	for _, p := range files {
-		out, err := g.run(ctx, GitLayout{}, nil, nil, "config", "--no-includes", "--show-origin", "-z", "--list", "--file", p)
-		if errors.Is(err, fs.ErrPermission) {
-			continue
-		}
-		if *read += len(out); *read > maxGitOut {
-			return nil, fmt.Errorf("git: more than %d bytes of included configuration: %w", maxGitOut, ErrGitLayout)
-		}
-		settings, parseErr := parseSettings(out, 2)
-		if err := cmp.Or(err, parseErr); err != nil {
-			return nil, fmt.Errorf("%.300q: %w", p, err)
-		}
-		list = append(list, settings...)
-	}
-	return list, nil
 }
 
 // findGit finds a git that no command could have written; nil if there is none.

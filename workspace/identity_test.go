@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func lookupIn(env map[string]string) func(string) (string, bool) {
@@ -62,6 +63,10 @@ func TestAskingRunsNothingOfTheWorkspace(t *testing.T) {
 	})})
 	if got := controls(t, w, nil); got.Failed != nil || !got.has(controlProgram, evil) {
 		t.Errorf("%+v", got)
+	}
+	tree(t, root, map[string]string{".gitignore": "x\n"})
+	if l, err := GitDirs(root); err != nil || len(w.Ignored(t.Context(), root, l, nil, []string{root + "/x"}, time.Now().Add(time.Hour))) != 1 {
+		t.Error("control: no rule was found", err)
 	}
 	if exists(ran) || exists(base+"/trace") {
 		t.Error("a program of the workspace ran, or git traced")
