@@ -4,9 +4,7 @@ package workspace
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,44 +39,43 @@ const (
 // A command may write what belongs to worktrees in the root, or in the directories of writable,
 // because they are its own. Of other worktrees it may read all and write nothing.
 func GitDirs(projectRoot string, writable ...string) (GitLayout, error) {
-	l, err := gitDirs(projectRoot, writable)
+	var l GitLayout
+	top, err := filepath.EvalSymlinks(projectRoot)
+	if err == nil {
+		l.Kind, l.GitDir, l.CommonDir, err = gitDirs(top)
+	}
+	if err == nil && l.Kind != "" {
+		err = l.fill(top, append([]string{top}, writable...))
+	}
 	if err != nil {
 		return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
 	}
 	return l, nil
 }
 
-func gitDirs(projectRoot string, writable []string) (l GitLayout, err error) {
-	top, err := filepath.EvalSymlinks(projectRoot)
-	if err != nil {
-		return l, err
-	}
+// gitDirs returns the kind of the repository with its work tree at top, and its directories.
+func gitDirs(top string) (kind, gitDir, common string, err error) {
 	dotGit := paths.Join(top, ".git")
 	fi, err := os.Lstat(dotGit)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return bareLayout(top, writable)
-	case err != nil:
-		return l, err
-	case fi.IsDir():
-		switch err := isGitDir(dotGit, dotGit); {
-		case err != nil && emptyOrMissing(dotGit):
-			return bareLayout(top, writable)
-		case err != nil:
-			return l, err
+	switch kind, gitDir = gitPlain, dotGit; {
+	case err == nil && fi.Mode().IsRegular():
+		if gitDir, err = targetOf(dotGit, top); err != nil {
+			return "", "", "", err
 		}
-		return layout(gitPlain, top, dotGit, dotGit, writable)
-	case !fi.Mode().IsRegular():
-		return l, fmt.Errorf("%q is neither a directory nor a file; replace it by one: %w", dotGit, ErrGitLayout)
+		if kind, common, err = pointedTo(top, gitDir); err != nil {
+			err = fmt.Errorf("%q points to %q: %w", dotGit, gitDir, err)
+		}
+		return kind, gitDir, common, err
+	case emptyOrMissing(dotGit):
+		if kind, gitDir = gitBare, top; !MayBeBare(top) {
+			return "", "", "", nil
+		}
+	case err != nil:
+		return "", "", "", err
+	case !fi.IsDir():
+		return "", "", "", fmt.Errorf("%q is neither a directory nor a file; replace it by one: %w", dotGit, ErrGitLayout)
 	}
-	gitDir, err := targetOf(dotGit, top)
-	if err != nil {
-		return l, err
-	}
-	if l, err = pointedTo(top, gitDir, writable); err != nil {
-		return l, fmt.Errorf("%q points to %q: %w", dotGit, gitDir, err)
-	}
-	return l, nil
+	return kind, gitDir, gitDir, isGitDir(gitDir, gitDir)
 }
 
 // targetOf returns the directory to which the .git file of top points.
@@ -95,20 +92,6 @@ func targetOf(dotGit, top string) (gitDir string, err error) {
 		return "", fmt.Errorf("%q: %w: %w", dotGit, ErrGitLayout, quotedPath(err))
 	}
 	return gitDir, nil
-}
-
-// bareLayout is the layout of a directory in which git finds no .git.
-func bareLayout(top string, writable []string) (GitLayout, error) {
-	if !MayBeBare(top) {
-		return GitLayout{}, nil
-	}
-	if hasCommonDir(top) {
-		return GitLayout{}, fmt.Errorf("%q is not a worktree's git directory: most of the repository is elsewhere, or gone: %w", top, ErrGitLayout)
-	}
-	if err := isGitDir(top, top); err != nil {
-		return GitLayout{}, err
-	}
-	return layout(gitBare, top, top, top, writable)
 }
 
 // PointedLayouts returns the repositories that git on the host may use in a work tree if GitDirs rejects
@@ -136,31 +119,28 @@ func PointedLayouts(top string) (list []GitLayout) {
 }
 
 // pointedTo checks that gitDir, which top's .git file names, belongs to top.
-func pointedTo(top, gitDir string, writable []string) (GitLayout, error) {
+func pointedTo(top, gitDir string) (kind, common string, err error) {
 	if hasCommonDir(gitDir) {
 		// It must lie in the repository: else one that the workspace made could name any repository.
-		common, err := commonAround(gitDir)
-		if err != nil {
-			return GitLayout{}, err
+		if common, err = commonAround(gitDir); err != nil {
+			return "", "", err
 		}
-		switch dir, err := recordedTop(gitDir); {
-		case err != nil:
-			return GitLayout{}, err
-		case dir != top:
-			return GitLayout{}, fmt.Errorf("which is the worktree at %q and not this workspace; run git worktree repair after a move: %w", dir, ErrGitLayout)
+		dir, err := recordedTop(gitDir)
+		if err == nil && dir != top {
+			err = fmt.Errorf("which is the worktree at %q and not this workspace; run git worktree repair after a move: %w", dir, ErrGitLayout)
 		}
-		return layout(gitWorktree, top, gitDir, common, writable)
+		return gitWorktree, common, err
 	}
 	if err := isGitDir(gitDir, gitDir); err != nil {
-		return GitLayout{}, err
+		return "", "", err
 	}
 	if gitDir != top && paths.Inside(top, gitDir) {
-		return layout(gitSeparate, top, gitDir, gitDir, writable)
+		return gitSeparate, gitDir, nil
 	}
 	if paths.Inside(gitDir, top) || !inModules(gitDir) || workTreeOf(gitDir) != top {
-		return GitLayout{}, fmt.Errorf("which is no git directory of this workspace: it is neither below the directory of that .git, nor a worktree's, nor that of a submodule whose core.worktree names this workspace: %w", ErrGitLayout)
+		return "", "", fmt.Errorf("which is no git directory of this workspace: it is neither below the directory of that .git, nor a worktree's, nor that of a submodule whose core.worktree names this workspace: %w", ErrGitLayout)
 	}
-	return layout(gitSubmodule, top, gitDir, gitDir, writable)
+	return gitSubmodule, gitDir, nil
 }
 
 // OfWorktree reports whether git would make gitDir for a worktree: its repository is around it.
@@ -261,10 +241,9 @@ func resolveFrom(dir, p string) (string, error) {
 	return filepath.EvalSymlinks(p)
 }
 
-// layout fills in the lists. It reads directories and decides nothing.
-func layout(kind string, top, gitDir, common string, writable []string) (GitLayout, error) {
-	l := GitLayout{Kind: kind, GitDir: gitDir, CommonDir: common}
-	commandDirs := append([]string{top}, writable...)
+// fill fills in the lists. It reads directories and decides nothing.
+func (l *GitLayout) fill(top string, commandDirs []string) error {
+	kind, gitDir, common := l.Kind, l.GitDir, l.CommonDir
 	switch {
 	case paths.Inside(top, common):
 		l.addWritable(gitDir)
@@ -303,11 +282,11 @@ func layout(kind string, top, gitDir, common string, writable []string) (GitLayo
 		}
 	}
 	if err := l.addWorktrees(common, commandDirs); err != nil {
-		return GitLayout{}, err
+		return err
 	}
 	dirs, _ := l.writableGitDirs()
 	l.Split = slices.ContainsFunc(append(dirs, l.modules()...), func(dir string) bool { return len(sharedIndexes(dir)) > 0 })
-	return l, nil
+	return nil
 }
 
 // worktreeState lists the parts of a git directory that belong to its worktree alone. The reflog of
