@@ -3,12 +3,12 @@
 package workspace
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -106,25 +106,40 @@ func quotedPath(err error) error {
 	return err
 }
 
-// parseGitFile returns the path that a .git file points to.
-func parseGitFile(data []byte) (string, error) {
-	rest, ok := bytes.CutPrefix(data, []byte("gitdir: "))
-	if !ok {
-		return "", fmt.Errorf(`.git does not begin with "gitdir: ": %w`, ErrGitLayout)
-	}
-	return parseGitPath(".git", rest)
-}
+// dotGitPrefix is before the path in a .git file.
+const dotGitPrefix = "gitdir: "
 
-// parseGitPath returns the path in a file with one path. Like git, it drops line ends after the path.
-func parseGitPath(file string, data []byte) (string, error) {
-	p := string(bytes.TrimRight(data, "\r\n"))
-	switch {
-	case p == "":
-		return "", fmt.Errorf("%s names no path: %w", hostpath.Quote(file), ErrGitLayout)
-	case strings.ContainsAny(p, "\x00\n\r"):
-		return "", fmt.Errorf("%s: path %.80q holds a NUL byte or a line end: %w", hostpath.Quote(file), p, ErrGitLayout)
+// pathIn returns the path after a prefix in a file of git. Like git, it drops line ends after the path.
+func pathIn(file, prefix string) (string, error) {
+	data, err := ReadNoSymlinks(file, maxGitPointer)
+	p, ok := strings.CutPrefix(strings.TrimRight(string(data), "\r\n"), prefix)
+	if err == nil && (!ok || p == "" || strings.ContainsAny(p, "\x00\r\n")) {
+		err = fmt.Errorf("%q does not have the form %q", file, prefix+"PATH")
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
 	}
 	return p, nil
+}
+
+// targetIn returns the existing path to which that path leads from a directory.
+func targetIn(file, prefix, from string) (string, error) {
+	p, err := pathIn(file, prefix)
+	if err != nil {
+		return "", err
+	}
+	if p, err = resolveFrom(from, p); err != nil {
+		return "", fmt.Errorf("%q: %w: %w", file, ErrGitLayout, quotedPath(err))
+	}
+	return p, nil
+}
+
+// resolveFrom resolves p, relative to dir, to an existing path. A loop of symlinks is an error.
+func resolveFrom(dir, p string) (string, error) {
+	if !strings.HasPrefix(p, "/") {
+		p = dir + "/" + p // not Join: ".." after a symlink is not lexical
+	}
+	return filepath.EvalSymlinks(p)
 }
 
 // parseCoreWorktree returns the last core.worktree that a git config sets, or "".

@@ -59,7 +59,7 @@ func gitDirs(top string) (kind, gitDir, common string, err error) {
 	fi, err := os.Lstat(dotGit)
 	switch kind, gitDir = gitPlain, dotGit; {
 	case err == nil && fi.Mode().IsRegular():
-		if gitDir, err = targetOf(dotGit, top); err != nil {
+		if gitDir, err = targetIn(dotGit, dotGitPrefix, top); err != nil {
 			return "", "", "", err
 		}
 		if kind, common, err = pointedTo(top, gitDir); err != nil {
@@ -78,28 +78,12 @@ func gitDirs(top string) (kind, gitDir, common string, err error) {
 	return kind, gitDir, gitDir, isGitDir(gitDir, gitDir)
 }
 
-// targetOf returns the directory to which the .git file of top points.
-func targetOf(dotGit, top string) (gitDir string, err error) {
-	data, err := ReadNoSymlinks(dotGit, maxGitPointer)
-	if err != nil {
-		return "", err
-	}
-	target, err := parseGitFile(data)
-	if err != nil {
-		return "", fmt.Errorf("%q: %w", dotGit, err)
-	}
-	if gitDir, err = resolveFrom(top, target); err != nil {
-		return "", fmt.Errorf("%q: %w: %w", dotGit, ErrGitLayout, quotedPath(err))
-	}
-	return gitDir, nil
-}
-
 // PointedLayouts returns the repositories that git on the host may use in a work tree if GitDirs rejects
 // it: .git, or the directory to which it leads as a symlink or file, and top itself. A command may have
 // written all files that name them.
 func PointedLayouts(top string) (list []GitLayout) {
 	add := func(dir string) {
-		common, err := commonOf(dir)
+		common, err := targetIn(paths.Join(dir, "commondir"), "", dir)
 		if err != nil {
 			common = dir
 		}
@@ -110,7 +94,7 @@ func PointedLayouts(top string) (list []GitLayout) {
 	}
 	at, err := filepath.EvalSymlinks(paths.Join(top, ".git"))
 	if fi, statErr := os.Lstat(at); err == nil && statErr == nil && !fi.IsDir() {
-		at, err = targetOf(at, top) // git resolves a relative path from there, whatever link leads to the file
+		at, err = targetIn(at, dotGitPrefix, top) // git resolves a relative path from there, whatever link leads to the file
 	}
 	if err == nil {
 		add(at)
@@ -149,31 +133,10 @@ func OfWorktree(gitDir string) bool {
 	return err == nil
 }
 
-// readGitPath reads the path in a file of a git directory.
-func readGitPath(gitDir, name string) (string, error) {
-	data, err := ReadNoSymlinks(paths.Join(gitDir, name), maxGitPointer)
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
-	}
-	return parseGitPath(name, data)
-}
-
-// commonOf returns the directory that the commondir file of a git directory names.
-func commonOf(gitDir string) (common string, err error) {
-	p, err := readGitPath(gitDir, "commondir")
-	if err != nil {
-		return "", err
-	}
-	if common, err = resolveFrom(gitDir, p); err != nil {
-		return "", fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
-	}
-	return common, nil
-}
-
 // commonAround returns the common directory of a worktree's git directory, which lies in it, as
 // <common>/worktrees/<id>.
 func commonAround(gitDir string) (string, error) {
-	common, err := commonOf(gitDir)
+	common, err := targetIn(paths.Join(gitDir, "commondir"), "", gitDir)
 	if err != nil {
 		return "", err
 	}
@@ -190,7 +153,7 @@ func commonAround(gitDir string) (string, error) {
 // recordedTop returns the resolved directory of a worktree, as the worktree's git directory records it.
 // It need not exist.
 func recordedTop(gitDir string) (string, error) {
-	back, err := readGitPath(gitDir, "gitdir")
+	back, err := pathIn(paths.Join(gitDir, "gitdir"), "")
 	if err != nil {
 		return "", err
 	}
@@ -231,14 +194,6 @@ func inModules(p string) bool {
 		}
 	}
 	return false
-}
-
-// resolveFrom resolves p, relative to dir, to an existing path. A loop of symlinks is an error.
-func resolveFrom(dir, p string) (string, error) {
-	if !strings.HasPrefix(p, "/") {
-		p = dir + "/" + p // not Join: ".." after a symlink is not lexical
-	}
-	return filepath.EvalSymlinks(p)
 }
 
 // fill fills in the lists. It reads directories and decides nothing.

@@ -98,16 +98,8 @@ func isGone(p string) bool {
 
 func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as *User, left *Budget) Acts {
 	found := Acts{}
-	look := func(what, p string) {
-		if s := stampWithin(p, 0); s.regular() || s.directory() {
-			found[what] = Fingerprint(p, left)
-		}
-	}
 	for _, name := range [...]string{"info/attributes", "remotes", "branches"} { // they choose among settings, or are some
-		p := paths.Join(l.CommonDir, name)
-		if entries, _ := readDir(p, 0, 1); len(entries) > 0 || stampWithin(p, 0).regular() { // git init makes empty directories
-			look(actsOnFile+p, p)
-		}
+		found.add(actsOnFile, paths.Join(l.CommonDir, name), left)
 	}
 	own := slices.DeleteFunc(l.configurations(), func(file string) bool {
 		_, err := ReadNoSymlinks(file, maxGitConfig)
@@ -150,9 +142,9 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 					}
 				}
 			case ownHooks: // not the names in it: a symlink can lead to a directory that commands cannot read
-				look(actsOnHook+"hooks", c.Path)
+				found.add(actsOnHook, c.Path, left)
 			default:
-				look(actsOnFile+c.Path, c.Path)
+				found.add(actsOnFile, c.Path, left)
 			}
 		}
 	}
@@ -237,7 +229,7 @@ func (a Acts) AddPending(l GitLayout, left *Budget) {
 	}
 	config := Fingerprint(paths.Join(l.CommonDir, "config"), left)
 	for _, name := range [...]string{Alternates, "refs/replace", "shallow", "info/grafts", "lazygit.yml", "gitweb", "pid", "sl/config", "sl/config-git-repo", "sl/config-git-user"} {
-		a.addState(paths.Join(l.CommonDir, name), left)
+		a.add(actsOnState, paths.Join(l.CommonDir, name), left)
 	}
 	if p := paths.Join(l.CommonDir, "rr-cache"); !isGone(p) {
 		a[actsOnState+p] = "exists" // its existence alone makes git use it; its content is the user's at each conflict
@@ -245,17 +237,17 @@ func (a Acts) AddPending(l GitLayout, left *Budget) {
 	packed := paths.Join(l.CommonDir, "packed-refs")
 	f, err := openLarge(packed, &left.indexes)
 	if err != nil || gitindex.MayReplace(f) {
-		a.addState(packed, left) // git may read another object in the place of one
+		a.add(actsOnState, packed, left) // git may read another object in the place of one
 	}
 	if err == nil {
 		f.Close()
 	}
 	for _, dir := range dirs {
 		for _, name := range gitindex.Unfinished {
-			a.addState(paths.Join(dir, name), left)
+			a.add(actsOnState, paths.Join(dir, name), left)
 		}
 		for _, path := range sharedIndexes(dir) {
-			a.addState(path, left)
+			a.add(actsOnState, path, left)
 		}
 		if look := Fingerprint(paths.Join(dir, "index"), left); look != "" {
 			a[actsOnIndex+paths.Join(dir, "index")] = look + config + "\x00" + l.CommonDir
@@ -263,15 +255,16 @@ func (a Acts) AddPending(l GitLayout, left *Budget) {
 	}
 }
 
-// addState adds an existing path, unless it is an empty directory: git replace -d leaves refs/replace.
-func (a Acts) addState(path string, left *Budget) {
+// add adds an existing path, unless it is an empty directory: git init makes some, and git replace -d leaves
+// refs/replace.
+func (a Acts) add(what, path string, left *Budget) {
 	if s := stampWithin(path, 0); s.directory() && !s.symlink() {
 		if entries, err := readDir(path, unix.O_NOFOLLOW, 1); err == nil && len(entries) == 0 {
 			return
 		}
 	}
-	if look := Fingerprint(path, left); look != "" && a[actsOnState+path] == "" {
-		a[actsOnState+path] = look
+	if look := Fingerprint(path, left); look != "" && a[what+path] == "" {
+		a[what+path] = look
 	}
 }
 
@@ -423,7 +416,7 @@ func entersGit(gitDir, p string) bool {
 
 // LinksIn returns the symlinks in a directory, and in subdirectories that enter accepts, the
 // nearest first; all says that there are no others. It looks at *left entries at most, and calls
-// file, if not nil, for each regular file.
+// file for each regular file.
 func LinksIn(dir string, left *int, enter func(p string) bool, file func(p string, e fs.DirEntry)) (links []string, all bool) {
 	for dirs := []string{dir}; len(dirs) > 0; dirs = dirs[1:] {
 		entries, err := readDir(dirs[0], unix.O_NOFOLLOW, *left)
@@ -437,7 +430,7 @@ func LinksIn(dir string, left *int, enter func(p string) bool, file func(p strin
 				links = append(links, p)
 			case e.IsDir() && enter(p):
 				dirs = append(dirs, p)
-			case e.Type().IsRegular() && file != nil:
+			case e.Type().IsRegular():
 				file(p, e)
 			}
 		}

@@ -119,16 +119,14 @@ func (q *question) obey() {
 			q.controls.Shared = !slices.Contains([]string{"umask", "false", "0", "no", "off"}, strings.ToLower(s.value))
 		}
 		switch use := useOf(s.key, s.value); {
-		case s.key == "init.templatedir": // git copies the links in it
-			for _, p := range q.pathsFrom(s.value, q.bases[0]) {
-				q.add(p, controlProgram, true)
-				q.hooks = append(q.hooks, paths.Join(p, "hooks"))
-			}
 		case s.key == "core.hookspath":
 			q.hooks = append(q.hooks, q.pathsFrom(s.value, append(slices.Clone(q.bases), q.layout.GitDir, q.layout.CommonDir)...)...)
 		case use == isFile:
 			for _, p := range q.pathsFrom(s.value, q.bases[0]) {
 				q.add(p, controlProgram, true)
+				if s.key == "init.templatedir" { // git copies the links in it
+					q.hooks = append(q.hooks, paths.Join(p, "hooks"))
+				}
 			}
 		case use == isCommand:
 			q.command(s)

@@ -40,13 +40,9 @@ var None = Match{-1, -1}
 func (s *Set) Match(st State, name string) Match {
 	m := None
 	for i, p := range s.patterns {
-		if st[i] == 0 || !p.except && (p.dirOnly || m.Any >= 0) && m.Dir >= 0 {
-			continue
-		}
-		if _, ok := p.step(st[i], name); !ok {
-			continue
-		}
+		_, ok := p.step(st[i], name)
 		switch {
+		case !ok:
 		case p.except && p.dirOnly:
 			m.Dir = -1
 		case p.except:
@@ -80,9 +76,7 @@ func (s *Set) Cover(p string, directory bool) int {
 func (s *Set) Next(st State, name string) State {
 	next := make(State, len(st))
 	for i, p := range s.patterns {
-		if st[i] != 0 {
-			next[i], _ = p.step(st[i], name)
-		}
+		next[i], _ = p.step(st[i], name)
 	}
 	return next
 }

@@ -18,6 +18,9 @@ func (p *Pattern) closure(at positions) positions {
 
 // step consumes one name. accepted says that the path up to this name matches.
 func (p *Pattern) step(at positions, name string) (next positions, accepted bool) {
+	if at == 0 {
+		return 0, false
+	}
 	for i := range p.names {
 		if at&(1<<i) == 0 {
 			continue
