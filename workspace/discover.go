@@ -87,15 +87,12 @@ func gitTop(dir string, owners ...uint32) string {
 	trusted := func(fi fs.FileInfo, err error) bool {
 		return err == nil && slices.Contains(owners, fi.Sys().(*syscall.Stat_t).Uid)
 	}
-	for {
+	for dir := range paths.Up(dir) {
 		dotGit := paths.Join(dir, ".git")
 		fi, err := os.Stat(dotGit)
 		if trusted(fi, err) && trusted(os.Lstat(dotGit)) && (fi.IsDir() || fi.Mode().IsRegular()) {
 			return dir
 		}
-		if dir == "/" {
-			return ""
-		}
-		dir = filepath.Dir(dir)
 	}
+	return ""
 }

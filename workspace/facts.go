@@ -75,6 +75,9 @@ type GitControls struct {
 	Unlisted bool
 }
 
+// ObeyedInGitDir are the parts of a git directory that make git run programs, or look for its parts elsewhere.
+var ObeyedInGitDir = [...]string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "remotes", "branches"}
+
 // WorkTrees are the other directories that have a git directory in a repository. They may have lost
 // their .git. Paths may occur twice.
 type WorkTrees struct {

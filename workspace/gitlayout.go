@@ -184,12 +184,8 @@ func worktreeTop(gitDir string) (recorded string, exists bool) {
 
 // inModules reports whether p lies in the modules directory of a git directory.
 func inModules(p string) bool {
-	for dir := filepath.Dir(p); dir != "/"; dir = filepath.Dir(dir) {
-		if filepath.Base(dir) != "modules" {
-			continue
-		}
-		super := filepath.Dir(dir)
-		if validHead(paths.Join(super, "HEAD")) {
+	for dir := range paths.Up(filepath.Dir(p)) {
+		if filepath.Base(dir) == "modules" && validHead(paths.Join(filepath.Dir(dir), "HEAD")) {
 			return true
 		}
 	}
@@ -205,15 +201,15 @@ func (l *GitLayout) fill(top string, commandDirs []string) error {
 	case paths.Inside(common, top):
 		// Worktrees inside a bare repository: to show all of it would put the workspace and its
 		// siblings under a read-only tree.
-		for _, name := range []string{"HEAD", "config", "packed-refs", "shallow", "info", "hooks",
-			"objects", "refs", "logs", "reftable", "lfs", "rr-cache", "worktrees"} {
+		writable := []string{"objects", "refs", "logs", "reftable", "lfs", "rr-cache"}
+		for _, name := range append(writable, "HEAD", "config", "packed-refs", "shallow", "info", "hooks", "worktrees") {
 			p := paths.Join(common, name)
 			if fi, err := os.Lstat(p); err == nil && (fi.IsDir() || fi.Mode().IsRegular()) && !paths.Inside(p, top) {
 				l.Readable = append(l.Readable, p)
 			}
 		}
 		l.addWritable(gitDir)
-		for _, name := range []string{"objects", "refs", "logs", "reftable", "lfs", "rr-cache"} {
+		for _, name := range writable {
 			l.addWritable(paths.Join(common, name))
 		}
 	default:
@@ -307,12 +303,13 @@ func (l *GitLayout) addPresent(dir string, names ...string) {
 	}
 }
 
-// protect adds the parts of a git directory that make git run programs, or look for its parts
-// elsewhere. Commands cannot make directories in its modules; addSubmodules opens existing ones.
+// protect adds ObeyedInGitDir, and the repositories of submodules: commands cannot make any; addSubmodules
+// opens existing ones.
 func (l *GitLayout) protect(gitDir string) {
-	for _, name := range []string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "modules", "remotes", "branches"} {
+	for _, name := range ObeyedInGitDir {
 		l.Protected = append(l.Protected, paths.Join(gitDir, name))
 	}
+	l.Protected = append(l.Protected, paths.Join(gitDir, "modules"))
 	if filepath.Base(gitDir) != ".git" { // git run inside it finds it as the top
 		l.Protected = append(l.Protected, paths.Join(gitDir, ".git"))
 	}

@@ -101,21 +101,28 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 	for _, name := range [...]string{"info/attributes", "remotes", "branches"} { // they choose among settings, or are some
 		found.add(actsOnFile, paths.Join(l.CommonDir, name), left)
 	}
+	hooks := paths.Join(l.CommonDir, "hooks")
+	if s := stampWithin(hooks, 0); s.directory() && !s.symlink() {
+		names, _ := hookNames(hooks) // Failed says why not
+		for _, name := range names {
+			if s := stampWithin(paths.Join(hooks, name), 0); s.regular() && s.target().Mode&0o111 != 0 {
+				found[actsOnHook+name] = Fingerprint(paths.Join(hooks, name), left)
+			}
+		}
+	} else { // not the names in it: a symlink can lead to a directory that commands cannot read
+		found.add(actsOnHook, hooks, left)
+	}
 	own := slices.DeleteFunc(l.configurations(), func(file string) bool {
 		_, err := ReadNoSymlinks(file, maxGitConfig)
 		return err != nil
 	})
 	for _, user := range slices.Compact([]*User{nil, as}) {
 		a := w.ask(ctx, path, l, user)
-		files := a.controls.Files
 		if a.controls.Failed != nil { // a command may have caused it before it changes something else
 			unclear := actsUnclear + a.controls.Failed.Error()
-			found[unclear] = Fingerprint(paths.Join(l.CommonDir, "hooks"), left) // Files may lack them
+			found[unclear] = Fingerprint(hooks, left)
 			for _, file := range l.configurations() {
 				found[unclear] += Fingerprint(file, left)
-			}
-			if hooks := (GitControl{paths.Join(l.CommonDir, "hooks"), controlHooks, false}); !slices.Contains(files, hooks) {
-				files = append(slices.Clip(files), hooks)
 			}
 		}
 		for _, s := range a.settings {
@@ -130,20 +137,8 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 			what := actsOnSetting + name
 			found[what] = digest(found[what] + s.key + "\x00" + s.value)
 		}
-		for _, c := range files {
-			s, ownHooks := stampWithin(c.Path, 0), c.Path == paths.Join(l.CommonDir, "hooks")
-			switch {
-			case c.Description == controlConfig || c.Description == controlHook:
-			case ownHooks && s.directory() && !s.symlink():
-				names, _ := hookNames(c.Path) // Failed says why not
-				for _, name := range names {
-					if s := stampWithin(paths.Join(c.Path, name), 0); s.regular() && s.target().Mode&0o111 != 0 {
-						found[actsOnHook+name] = Fingerprint(paths.Join(c.Path, name), left)
-					}
-				}
-			case ownHooks: // not the names in it: a symlink can lead to a directory that commands cannot read
-				found.add(actsOnHook, c.Path, left)
-			default:
+		for _, c := range a.controls.Files {
+			if c.Path != hooks && c.Description != controlConfig && c.Description != controlHook {
 				found.add(actsOnFile, c.Path, left)
 			}
 		}

@@ -219,11 +219,11 @@ func (out *Resolution) reportable(found []scan.Found, more ...[]string) (reposit
 		}
 	}
 	repositories = slices.DeleteFunc(repositories, func(p string) bool {
-		names, err := namesIn(filepath.Join(p, ".git"), 1)
+		empty, err := hasOnly(filepath.Join(p, ".git"), "")
 		if errors.Is(err, fs.ErrNotExist) { // with a .git, it is a work tree, whatever else it contains
 			return workspace.OfWorktree(p)
 		}
-		return err == nil && len(names) == 0 && !workspace.MayBeBare(p)
+		return empty && !workspace.MayBeBare(p)
 	})
 	return repositories, instructions, unlistable
 }
@@ -278,8 +278,8 @@ func isOnlyStub(h *view.Hold) bool {
 // engine may protect it though this one's does not. A command can make such a directory itself, but the
 // host reports the command that fills it.
 func isStubDir(p string) bool {
-	names, err := namesIn(p, 2)
-	return errors.Is(err, fs.ErrNotExist) || err == nil && (len(names) == 0 || slices.Equal(names, []string{".gitignore"}))
+	stub, err := hasOnly(p, ".gitignore")
+	return stub || errors.Is(err, fs.ErrNotExist)
 }
 
 // Changes finds what changed since the start of the command.

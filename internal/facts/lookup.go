@@ -134,23 +134,24 @@ func (o *Owner) canSearch(dir os.FileInfo) bool {
 }
 
 func (f *lookup) Empty(dir string) bool {
-	names, err := namesIn(dir, 2)
-	return err == nil && (len(names) == 0 || slices.Equal(names, []string{".git"}))
+	empty, _ := hasOnly(dir, ".git")
+	return empty
 }
 
-// namesIn returns up to n names in a directory, whose path has no symlink: there can be millions.
-func namesIn(dir string, n int) ([]string, error) {
+// hasOnly reports whether a directory, whose path has no symlink, has nothing, or only that name. It reads
+// two names: there can be millions.
+func hasOnly(dir, name string) (bool, error) {
 	fd, err := hostpath.OpenNoSymlinks(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	f := os.NewFile(uintptr(fd), dir)
 	defer f.Close()
-	names, err := f.Readdirnames(n)
+	names, err := f.Readdirnames(2)
 	if err == io.EOF {
-		err = nil
+		return true, nil
 	}
-	return names, err
+	return err == nil && slices.Equal(names, []string{name}), err
 }
 
 func (f *lookup) LinksIn(dir string) view.Links {

@@ -421,7 +421,7 @@ func nameInGit(layout *workspace.GitLayout, top, p string) string {
 // behindLinks protects in the same way what git obeys elsewhere, through links in a git directory that
 // is protected as a whole.
 func (p protection) behindLinks(gitDir string) (list []protection) {
-	for _, name := range [...]string{"hooks", "config", "config.worktree", "commondir", "info/attributes", "remotes", "branches"} {
+	for _, name := range workspace.ObeyedInGitDir {
 		p.path, p.hold, p.followsLinks = path.Join(gitDir, name), gitHold(name), true
 		list = append(list, p)
 	}
