@@ -1,10 +1,5 @@
 package workspace
 
-import (
-	"runtime"
-	"strings"
-)
-
 // RootDir describes one root of a workspace.
 type RootDir struct {
 	Field    string // its declaration: root, readable[N], writable[N], temp_alias
@@ -92,15 +87,6 @@ type WorkTrees struct {
 // SelfCommonDir is a commondir file that changes nothing: the directory is its own common
 // directory. It keeps commands from putting another one there.
 const SelfCommonDir = ".\n"
-
-// Sensitive reports whether a file of this name probably has secrets: .env and names that begin
-// with ".env.".
-func Sensitive(name string) bool {
-	if runtime.GOOS == "darwin" { // the file system folds case
-		name = strings.ToLower(name)
-	}
-	return name == ".env" || strings.HasPrefix(name, ".env.")
-}
 
 // A GitControl is a file or directory that decides what git runs.
 type GitControl struct {

@@ -23,9 +23,8 @@ import (
 )
 
 const (
-	gitSettling     = 2 * time.Second // the coarsest clock of a file system
-	maxIncludes     = 64              // included files of a configuration
-	maxIncludeDepth = 10              // as in git
+	gitSettling = 2 * time.Second // the coarsest clock of a file system
+	maxIncludes = 64              // included files of a configuration
 )
 
 // An answer is all that git says about a repository to one user, with the files that it depends on.
@@ -238,37 +237,11 @@ func (q *question) gather() {
 	}
 }
 
-// followIncludes adds the settings of included files, level by level.
+// followIncludes adds the settings of included files, and of those that they include.
 func (q *question) followIncludes() {
-	level := q.settings
-	for depth := 0; ; depth++ {
-		next := q.included(level)
-		if q.followed = append(q.followed, next...); len(q.followed) > maxIncludes || depth >= maxIncludeDepth && len(next) > 0 {
-			q.fail(fmt.Errorf("git: more than %d files are included, or more than %d deep: %w", maxIncludes, maxIncludeDepth, ErrGitLayout))
-		}
-		if len(next) == 0 || q.controls.Failed != nil {
-			return
-		}
-		level = nil
-		for _, p := range next {
-			list, err := q.git.list(q.ctx, GitLayout{}, "--no-includes", "--file", p)
-			if err != nil && !errors.Is(err, fs.ErrPermission) { // what the user may not read has no effect
-				q.fail(fmt.Errorf("%.300q: %w", p, err))
-				return
-			}
-			for _, s := range list {
-				s.scope = "" // git says that it is the command's
-				level = append(level, s)
-			}
-		}
-		q.settings = append(q.settings, level...)
-	}
-}
-
-// included returns the files that settings include, if they exist and were not followed.
-func (q *question) included(settings []setting) (files []string) {
-	for _, s := range settings {
-		if !s.includes() || s.value == "" || q.controls.Failed != nil {
+	for i := 0; i < len(q.settings); i++ { // it grows
+		s := q.settings[i]
+		if !s.includes() || s.value == "" {
 			continue
 		}
 		var dir []string // without a file, git refuses a relative path
@@ -276,12 +249,28 @@ func (q *question) included(settings []setting) (files []string) {
 			dir = []string{s.file[:end]}
 		}
 		for _, p := range q.pathsFrom(s.value, dir...) {
-			if q.configFile(p) && !slices.Contains(slices.Concat(q.followed, files), p) {
-				files = append(files, p)
+			if !q.configFile(p) || slices.Contains(q.followed, p) {
+				continue
+			}
+			if q.followed = append(q.followed, p); len(q.followed) > maxIncludes {
+				q.fail(fmt.Errorf("git: more than %d files are included: %w", maxIncludes, ErrGitLayout))
+			}
+			if q.controls.Failed != nil {
+				return
+			}
+			list, err := q.git.list(q.ctx, GitLayout{}, "--no-includes", "--file", p)
+			if err != nil && !errors.Is(err, fs.ErrPermission) { // what the user may not read has no effect
+				q.fail(fmt.Errorf("%.300q: %w", p, err))
+			}
+			for _, s := range list {
+				s.scope = "" // git says that it is the command's
+				q.settings = append(q.settings, s)
 			}
 		}
+		if q.controls.Failed != nil {
+			return
+		}
 	}
-	return files
 }
 
 // configFile records a configuration file, and reports whether it exists. It refuses a file that would

@@ -262,7 +262,7 @@ func TestObeyedFails(t *testing.T) {
 			if err := unix.Mkfifo(base+"/proj/fifo", 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if n, ok := map[string]int{"many": maxHookEntries, "deep": maxIncludeDepth + 1}[files["proj/.git/x"]]; ok {
+			if n, ok := map[string]int{"many": maxHookEntries, "deep": maxIncludes + 1}[files["proj/.git/x"]]; ok {
 				for i := range n {
 					tree(t, base, map[string]string{fmt.Sprintf("proj/.git/x%d", i): fmt.Sprintf("[include]\npath = x%d\n", i+1), fmt.Sprintf("proj/y%d", i): ""})
 				}

@@ -3,12 +3,12 @@ package view
 import (
 	"fmt"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/internal/glob"
 	"github.com/sbxhost/sbxhost/internal/paths"
-	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // A Rule is one element of deny_paths or protect_paths, made absolute.
@@ -167,7 +167,10 @@ func PatternRoots(rules []Rule, trees []string) []string {
 // OriginSensitive is why approvals.mode = "deny" hides files that look as if they held secrets.
 const OriginSensitive = "sensitive file"
 
-// Sensitive reports whether a file of this name probably has secrets.
+// Sensitive reports whether a file of this name probably has secrets: .env and names that begin with ".env.".
 func Sensitive(name string) bool {
-	return strings.HasPrefix(name, ".") && workspace.Sensitive(name)
+	if runtime.GOOS == "darwin" { // the file system folds case
+		name = strings.ToLower(name)
+	}
+	return name == ".env" || strings.HasPrefix(name, ".env.")
 }

@@ -63,3 +63,12 @@ func TestBehind(t *testing.T) {
 		}
 	}
 }
+
+func TestSensitive(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{".env": true, ".env.production": true, ".env.example": true, ".envrc": false, "x.env": false, "env": false} {
+		if got := Sensitive(name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+}
