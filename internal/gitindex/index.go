@@ -105,22 +105,20 @@ func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
 	made := newTrees(size, count)
 	for range count {
 		entry, _ := in.Peek(window)
+		var flags []byte
 		shared, n := 0, 0
-		if name, shared, n = readEntry(entry, version, size, name); n == 0 {
+		if name, flags, shared, n = readEntry(entry, version, size, name); n == 0 {
 			return i, false
 		}
-		const stage, intended = 0x3000, 0x2000
-		flags, word, mode := 2, binary.BigEndian.Uint16(entry[40+size:]), int32(binary.BigEndian.Uint32(entry[24:]))
-		if word&extended != 0 {
-			flags = 4
-		}
-		if word&stage != 0 || flags == 4 && binary.BigEndian.Uint16(entry[42+size:])&intended != 0 {
+		const stage, intended = 0x30, 0x20
+		mode := int32(binary.BigEndian.Uint32(entry[24:]))
+		if flags[0]&stage != 0 || len(flags) > 2 && flags[2]&intended != 0 {
 			mode = -1 // git makes no tree of an unfinished merge: with this mode, no tree is valid
 		}
-		sum.Write(entry[24:28])                // type and permissions
-		sum.Write(entry[40 : 40+size])         // the object
-		sum.Write([]byte{entry[40+size] >> 4}) // the flags without the length of the name
-		sum.Write(entry[42+size : 40+size+flags])
+		sum.Write(entry[24:28])          // type and permissions
+		sum.Write(entry[40 : 40+size])   // the object
+		sum.Write([]byte{flags[0] >> 4}) // the flags without the length of the name
+		sum.Write(flags[2:])
 		fmt.Fprintf(sum, "%d %s", len(name), name)
 		if names += len(name); len(name) > maxName || names > maxNames*int(end) || len(i.Links) > maxLinks {
 			return i, false
@@ -222,28 +220,25 @@ func misplaced(name string) bool {
 	return false
 }
 
-// extended is the flag of an entry that has more flags.
-const extended = 0x4000
-
-// readEntry returns an entry's name, the length of the part that the name shares with before, and the
-// entry's length: 0 if it cannot read the entry. before is the name of the entry before it.
-func readEntry(b []byte, version uint32, size int, before string) (name string, shared, n int) {
-	at := 40 + size
-	if at+2 > len(b) {
-		return "", 0, 0
+// readEntry returns an entry's name and its two or four bytes of flags, the length of the part that the name
+// shares with before, and the entry's length: 0 if it cannot read the entry. before is the name of the entry
+// before it.
+func readEntry(b []byte, version uint32, size int, before string) (name string, flags []byte, shared, n int) {
+	const extended = 0x40 // there are four bytes
+	at := 42 + size
+	if at+2 > len(b) { // with these two, there is no space for the end of a name
+		return "", nil, 0, 0
 	}
-	flags := binary.BigEndian.Uint16(b[at:])
-	at += 2
-	if flags&extended != 0 {
-		if version < 3 || at+2 > len(b) {
-			return "", 0, 0
+	if b[at-2]&extended != 0 {
+		if at += 2; version < 3 {
+			return "", nil, 0, 0
 		}
-		at += 2
 	}
+	flags = b[40+size : at]
 	if version == 4 {
 		strip, n := varint(b[at:])
 		if n == 0 || strip > len(before) {
-			return "", 0, 0
+			return "", nil, 0, 0
 		}
 		at += n
 		shared = len(before) - strip
@@ -251,19 +246,19 @@ func readEntry(b []byte, version uint32, size int, before string) (name string, 
 	}
 	i := bytes.IndexByte(b[at:], 0)
 	if i < 0 {
-		return "", 0, 0
+		return "", nil, 0, 0
 	}
 	name += string(b[at : at+i])
-	if declared := int(flags & 0xfff); declared != 0xfff && declared != len(name) {
-		return "", 0, 0 // git would use that length
+	if declared := int(binary.BigEndian.Uint16(flags) & 0xfff); declared != 0xfff && declared != len(name) {
+		return "", nil, 0, 0 // git would use that length
 	}
 	if at += i + 1; version < 4 {
 		at = (at-1)/8*8 + 8
 	}
 	if at > len(b) {
-		return "", 0, 0
+		return "", nil, 0, 0
 	}
-	return name, shared, at
+	return name, flags, shared, at
 }
 
 // varint reads a number in the form of git's index.
