@@ -15,7 +15,7 @@ type bounds struct {
 	// injecting are those to hosts of credentials: each holds a request with its answer. Further
 	// ones wait.
 	injecting int
-	// names may have an address. Further ones get none.
+	// names may be asked for, also those without an address. Further ones get none.
 	names int
 	// listeners are those for single names. Further names have none.
 	listeners int

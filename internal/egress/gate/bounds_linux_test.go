@@ -84,7 +84,7 @@ func TestBoundsAreDocumented(t *testing.T) {
 		fmt.Sprintf("| attempts to connect outside | %d |", 2*b.connections),
 		fmt.Sprintf("| %d KiB, %d KiB |", b.header>>10, maxResponse>>10),
 		fmt.Sprintf("| %.0f minute, %.0f minutes |", b.idle.Minutes(), b.stuck.Minutes()),
-		fmt.Sprintf("| names with an address | %d |", b.names),
+		fmt.Sprintf("| allowed names asked for | %d |", b.names),
 		fmt.Sprintf("| ports of names from %d on | %d |", unprivileged, b.listeners),
 		fmt.Sprintf("| questions for names | %d |", b.questions),
 		fmt.Sprintf("| refusals, each told once | %d |", b.reported),

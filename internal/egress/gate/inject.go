@@ -176,7 +176,7 @@ func (in *injector) dial(ctx context.Context, _, at string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := in.gate.names.at(host, nil) // the command has connected to it
+	n, _ := in.gate.names.at(host, nil, 0) // the command has connected to it
 	port, _ := portAmong(n.ports, injectPort)
 	outer, _, refused := in.gate.connectName(n, port)
 	if refused != nil {

@@ -35,7 +35,7 @@ type names struct {
 type name struct {
 	name  string
 	ports []egress.Port
-	fake  netip.Addr // valid after a successful lookup
+	fake  netip.Addr
 
 	mu    sync.Mutex // held during a lookup, so that there is one at a time
 	until time.Time  // how long the result is valid
@@ -49,57 +49,27 @@ func (ns *names) init() {
 	ns.byName, ns.byFake = map[string]*name{}, map[netip.Addr]*name{}
 }
 
-// at returns a known name, or makes it.
-func (ns *names) at(text string, ports []egress.Port) *name {
+// at returns a known name, or makes it. The error says that there are too many.
+func (ns *names) at(text string, ports []egress.Port, most int) (*name, error) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	n := ns.byName[text]
-	if n == nil {
-		n = &name{name: text, ports: ports}
-		ns.byName[text] = n
+	if n := ns.byName[text]; n != nil {
+		return n, nil
 	}
-	return n
+	if len(ns.byName) >= most {
+		return nil, fmt.Errorf("%d names have been asked for, and no more are given", most)
+	}
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], 198<<24|18<<16|1<<8+uint32(len(ns.byName)))
+	n := &name{name: text, ports: ports, fake: netip.AddrFrom4(b)}
+	ns.byName[text], ns.byFake[n.fake] = n, n
+	return n, nil
 }
 
 func (ns *names) behind(fake netip.Addr) *name {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	return ns.byFake[fake]
-}
-
-// assign gives a name its address after a lookup, unless there are too many names.
-func (ns *names) assign(n *name, most int) (netip.Addr, bool) {
-	ns.mu.Lock()
-	defer ns.mu.Unlock()
-	if other := ns.byName[n.name]; other != nil && other.fake.IsValid() {
-		return other.fake, true // n was forgotten meanwhile
-	}
-	if !n.fake.IsValid() {
-		const first, all = 198<<24 | 18<<16 | 1<<8, 1<<17 - 1<<8
-		if len(ns.byFake) >= min(most, all) {
-			delete(ns.byName, n.name)
-			return netip.Addr{}, false
-		}
-		var b [4]byte
-		binary.BigEndian.PutUint32(b[:], first+uint32(len(ns.byFake)))
-		n.fake = netip.AddrFrom4(b)
-		ns.byFake[n.fake] = n
-		ns.byName[n.name] = n
-	}
-	return n.fake, true
-}
-
-func tooManyNames(most int) error {
-	return fmt.Errorf("%d names have been asked for, and no more are given", most)
-}
-
-// forget drops a name without an address.
-func (ns *names) forget(n *name) {
-	ns.mu.Lock()
-	defer ns.mu.Unlock()
-	if !n.fake.IsValid() && ns.byName[n.name] == n {
-		delete(ns.byName, n.name)
-	}
 }
 
 // lookup looks up a name's addresses, unless that was done a moment ago.
@@ -181,7 +151,11 @@ func (g *Gate) answer(message []byte) []byte {
 	if q.asked.Type != dnsmessage.TypeA && q.asked.Type != dnsmessage.TypeALL {
 		return q.reply(dnsmessage.RCodeSuccess, netip.Addr{})
 	}
-	n := g.names.at(q.name, ports)
+	n, err := g.names.at(q.name, ports, g.bounds.names)
+	if err != nil {
+		g.decided(egress.Decision{Name: q.name, Reason: err.Error()})
+		return q.reply(dnsmessage.RCodeServerFailure, netip.Addr{})
+	}
 	fake, code := g.open(n)
 	return q.reply(code, fake)
 }
@@ -191,7 +165,6 @@ func (g *Gate) open(n *name) (netip.Addr, dnsmessage.RCode) {
 	if err := g.lookup(g.closing, n); g.isClosing() {
 		return netip.Addr{}, dnsmessage.RCodeServerFailure
 	} else if err != nil {
-		g.names.forget(n)
 		g.decided(egress.Decision{Name: n.name, Allowed: true, Reason: err.Error()})
 		if notFound(err) {
 			return netip.Addr{}, dnsmessage.RCodeNameError
@@ -210,18 +183,12 @@ func (g *Gate) open(n *name) (netip.Addr, dnsmessage.RCode) {
 		}
 	}
 	if len(usable) == 0 {
-		g.names.forget(n)
 		g.decided(egress.Decision{Name: n.name, Reason: refused.Error()})
 		return netip.Addr{}, dnsmessage.RCodeNameError
 	}
-	fake, ok := g.names.assign(n, g.bounds.names)
-	if !ok {
-		g.decided(egress.Decision{Name: n.name, Reason: tooManyNames(g.bounds.names).Error()})
-		return netip.Addr{}, dnsmessage.RCodeServerFailure
-	}
 	listens := false
 	for _, port := range usable {
-		to := netip.AddrPortFrom(fake, port)
+		to := netip.AddrPortFrom(n.fake, port)
 		if port < unprivileged {
 			to = netip.AddrPortFrom(netip.IPv4Unspecified(), port)
 		}
@@ -238,7 +205,7 @@ func (g *Gate) open(n *name) (netip.Addr, dnsmessage.RCode) {
 	if !listens {
 		return netip.Addr{}, dnsmessage.RCodeServerFailure
 	}
-	return fake, dnsmessage.RCodeSuccess
+	return n.fake, dnsmessage.RCodeSuccess
 }
 
 // Nameserver is the address that the sandbox's resolv.conf must name.

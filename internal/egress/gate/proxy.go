@@ -100,16 +100,13 @@ func (g *Gate) serveProxy(c *conn) {
 		c.refuse(forbidden, g.config.Rules.Refusal(text, asked.port))
 		return
 	}
-	n := g.names.at(text, ports)
-	outer, refused := g.reach(c, n, port)
-	if refused == nil {
-		if _, ok := g.names.assign(n, g.bounds.names); !ok {
-			reset(outer)
-			refused = &refusal{forbidden, tooManyNames(g.bounds.names)}
-		}
+	n, err := g.names.at(text, ports, g.bounds.names)
+	if err != nil {
+		c.refuse(forbidden, err.Error())
+		return
 	}
+	outer, refused := g.reach(c, n, port)
 	if refused != nil {
-		g.names.forget(n)
 		c.refuse(refused.why, refused.Error())
 		return
 	}
