@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"slices"
@@ -24,8 +25,7 @@ type conn struct {
 	decision egress.Decision // reported at the end
 	begun    time.Time
 	quiet    bool // do not report, or already reported
-	// asked is the target of a program's request to the proxy, until the answer; empty without a proxy.
-	asked string
+	asked    bool // a program waits for the proxy's answer
 
 	mu             sync.Mutex
 	outer          net.Conn // set after the dial
@@ -91,29 +91,23 @@ func reset(c net.Conn) {
 	c.Close()
 }
 
-// A verdict is why a connection is not served.
-type verdict int
-
-const (
-	malformed   verdict = iota // the request to a proxy is malformed
-	nameless                   // the proxy's password is missing
-	forbidden                  // no rule allows it
-	unreachable                // there is no such name, or nothing answers
-)
-
 // A refusal is why there is no connection to a name.
 type refusal struct {
-	why verdict
+	status int // of HTTP, for a program that asks a proxy
 	error
 }
 
+// forbidden is the status if no rule allows a connection; unreachable, if there is no such name, or
+// nothing answers.
+const forbidden, unreachable = http.StatusForbidden, http.StatusBadGateway
+
 // refuse ends a connection that leads nowhere, with a reply if the program asked a proxy. It
 // reports first, because the command may end as soon as it sees the result.
-func (c *conn) refuse(why verdict, reason string) {
-	c.decision.Allowed, c.decision.Reason = why > forbidden, reason
+func (c *conn) refuse(status int, reason string) {
+	c.decision.Allowed, c.decision.Reason = status == unreachable, reason
 	c.report()
-	if c.asked != "" {
-		c.part(httpReply(why, c.asked+": "+reason))
+	if c.asked {
+		c.part(httpReply(status, c.decision.Target()+": "+reason))
 	}
 	c.reset()
 }
@@ -145,7 +139,7 @@ func (g *Gate) serveName(c *conn) {
 	}
 	outer, refused := g.reach(c, n, port)
 	if refused != nil {
-		c.refuse(refused.why, refused.Error())
+		c.refuse(refused.status, refused.Error())
 		return
 	}
 	c.pass(outer, first)

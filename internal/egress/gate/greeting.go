@@ -46,6 +46,7 @@ const (
 	errNoHost  = syntaxError("the HTTP request has no Host")
 	errHosts   = syntaxError("the HTTP request has several Hosts")
 	errRequest = syntaxError("the HTTP request is malformed")
+	errProxied = syntaxError("the HTTP request does not begin with a path: it is one for a proxy")
 	errLong    = syntaxError("the connection names no server in its first bytes")
 )
 
@@ -220,42 +221,22 @@ func (h *head) setHost(field string) error {
 	return nil
 }
 
-// requestName returns the Host of an HTTP/1 request. A target that names a host as well must name
-// the same, since it is the one that counts (RFC 9112, 3.2.2).
+// requestName returns the Host of an HTTP/1 request. It refuses a target that names a host as well,
+// as only a proxy is asked: that one counts (RFC 9112, 3.2.2).
 func requestName(r io.Reader) (name string, read []byte, err error) {
 	in := bufio.NewReader(r)
 	h, err := readHead(in)
-	if err == nil {
-		name, err = h.name()
+	switch {
+	case err != nil:
+	case h.host == "":
+		err = errNoHost
+	case !strings.HasPrefix(h.target, "/") && h.target != "*":
+		err = errProxied
 	}
 	rest, _ := in.Peek(in.Buffered())
 	read = append(h.raw, rest...)
 	in.Discard(len(rest)) // in may be r itself
-	return name, read, err
-}
-
-func (h *head) name() (string, error) {
-	if h.host == "" {
-		return "", errNoHost
-	}
-	target := h.target
-	switch {
-	case h.method == "CONNECT":
-	case strings.HasPrefix(target, "/") || target == "*":
-		return h.host, nil
-	default:
-		var ok bool
-		if _, target, _, ok = cutURL(target); !ok {
-			return "", errRequest
-		}
-	}
-	switch target = withoutPort(target); {
-	case target == "":
-		return "", errRequest
-	case !strings.EqualFold(target, h.host):
-		return "", fmt.Errorf("the HTTP request is for %s and has the Host %s", shown(target), shown(h.host))
-	}
-	return h.host, nil
+	return h.host, read, err
 }
 
 // cutURL splits a URL. net/url would accept, and change, more than servers agree on.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -81,19 +82,14 @@ func (g *Gate) serveProxy(c *conn) {
 	asked, err := readRequest(in, g.config.Proxy.Password)
 	if err != nil {
 		if refused, ok := errors.AsType[*refusal](err); ok {
-			c.part(httpReply(refused.why, refused.Error()))
+			c.part(httpReply(refused.status, refused.Error()))
 		}
 		c.reset()
 		return
 	}
-	c.quiet, c.asked = false, asked.target()
+	c.quiet, c.asked = false, true
 	text, _ := egress.Canonical(asked.host)
 	c.decision.Name, c.decision.Port = cmp.Or(text, shown(asked.host)), asked.port
-	if address := strings.Trim(asked.host, "[]"); isAddress(address) {
-		c.decision.Name = address
-		c.refuse(forbidden, "it is an address, and rules are about names")
-		return
-	}
 	ports := g.config.Rules.Ports(text)
 	port, ok := portAmong(ports, asked.port)
 	if !ok {
@@ -107,13 +103,13 @@ func (g *Gate) serveProxy(c *conn) {
 	}
 	outer, refused := g.reach(c, n, port)
 	if refused != nil {
-		c.refuse(refused.why, refused.Error())
+		c.refuse(refused.status, refused.Error())
 		return
 	}
 	if !c.join(outer) {
 		return
 	}
-	c.asked = ""
+	c.asked = false
 	first := asked.first
 	if first == nil {
 		if _, err := io.WriteString(c.inner, established); err != nil {
@@ -127,11 +123,6 @@ func (g *Gate) serveProxy(c *conn) {
 	c.inner.SetReadDeadline(time.Time{})
 	rest, _ := in.Peek(in.Buffered())
 	c.pass(outer, append(first, rest...))
-}
-
-func isAddress(text string) bool {
-	_, err := netip.ParseAddr(text)
-	return err == nil
 }
 
 // part sends a program the reason, and waits for a moment: a reset at once could overtake the reason.
@@ -152,23 +143,17 @@ const partingTime = 500 * time.Millisecond
 func readRequest(in *bufio.Reader, password string) (*request, error) {
 	h, err := readHead(in)
 	if _, ok := err.(syntaxError); ok {
-		return nil, &refusal{malformed, err}
+		return nil, &refusal{http.StatusBadRequest, err}
 	} else if err != nil {
 		return nil, err
 	}
 	return h.ask(password)
 }
 
-// httpStatus has the answers of HTTP.
-var httpStatus = map[verdict]string{
-	malformed: "400 Bad Request", nameless: "407 Proxy Authentication Required", forbidden: "403 Forbidden",
-	unreachable: "502 Bad Gateway",
-}
-
-func httpReply(why verdict, text string) []byte {
+func httpReply(status int, text string) []byte {
 	body := "sbxhost: " + text + "\n"
-	reply := "HTTP/1.1 " + httpStatus[why] + "\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\nConnection: close\r\n"
-	if why == nameless {
+	reply := fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n", status, http.StatusText(status), len(body))
+	if status == http.StatusProxyAuthRequired {
 		reply += "Proxy-Authenticate: Basic realm=\"sbxhost\"\r\n"
 	}
 	return []byte(reply + "\r\n" + body)
@@ -177,43 +162,36 @@ func httpReply(why verdict, text string) []byte {
 // ask returns the request to a proxy.
 func (h *head) ask(password string) (*request, error) {
 	if password != "" && !h.authorized(password) {
-		return nil, &refusal{nameless, errors.New("the proxy's password is missing: it is part of HTTP_PROXY")}
+		return nil, &refusal{http.StatusProxyAuthRequired, errors.New("the proxy's password is missing: it is part of HTTP_PROXY")}
 	}
 	if h.method == "CONNECT" {
 		host, port, err := hostPort(h.target, 0)
 		if err != nil {
-			return nil, &refusal{malformed, err}
+			return nil, &refusal{http.StatusBadRequest, err}
 		}
 		return &request{host: host, port: port}, nil
 	}
 	scheme, authority, path, ok := cutURL(h.target)
 	switch {
 	case !ok:
-		return nil, &refusal{malformed, errors.New("this is a proxy: it is asked by CONNECT, or for a whole http:// URL")}
+		return nil, &refusal{http.StatusBadRequest, errors.New("this is a proxy: it is asked by CONNECT, or for a whole http:// URL")}
 	case !strings.EqualFold(scheme, "http"):
-		return nil, &refusal{malformed, fmt.Errorf("URLs of %s go by CONNECT", shown(scheme))}
+		return nil, &refusal{http.StatusBadRequest, fmt.Errorf("URLs of %s go by CONNECT", shown(scheme))}
 	case h.version == "HTTP/1.0":
-		return nil, &refusal{malformed, errors.New("it takes HTTP/1.1")}
+		return nil, &refusal{http.StatusBadRequest, errors.New("it takes HTTP/1.1")}
 	}
+	host, port, err := hostPort(authority, 80)
 	// A server may read the Host where a proxy reads the URL.
-	_, err := h.name()
-	host, port, portErr := hostPort(authority, 80)
-	if err = cmp.Or(err, portErr); err != nil {
-		return nil, &refusal{malformed, err}
+	if named := withoutPort(authority); err == nil && !strings.EqualFold(named, h.host) {
+		err = fmt.Errorf("the HTTP request is for %s and has the Host %s", shown(named), shown(h.host))
+	}
+	if err != nil {
+		return nil, &refusal{http.StatusBadRequest, err}
 	}
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}
 	return &request{host: host, port: port, first: h.forwarded(path)}, nil
-}
-
-// target returns the host and port, for a message.
-func (r *request) target() string {
-	host := r.host
-	if !isAddress(host) {
-		host = shown(host)
-	}
-	return net.JoinHostPort(host, strconv.Itoa(int(r.port)))
 }
 
 // ofOneHop are the header fields that are for a proxy alone.

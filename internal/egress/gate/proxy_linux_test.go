@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -107,8 +108,8 @@ func TestProxyHTTP(t *testing.T) {
 			"http://e.example/":          "403 sbxhost: e.example:80: no rule allows it\n",
 			"http://c.example:8080/":     "403 sbxhost: c.example:8080: no rule allows it\n",
 			"http://x.c.example/":        "403 sbxhost: x.c.example:80: port 80 is not in the rule\n",
-			"http://93.184.216.34/":      "403 sbxhost: 93.184.216.34:80: it is an address, and rules are about names\n",
-			"http://[2001:db8::1]:8080/": "403 sbxhost: [2001:db8::1]:8080: it is an address, and rules are about names\n",
+			"http://93.184.216.34/":      "403 sbxhost: 93.184.216.34:80: no rule allows it\n",
+			"http://[2001:db8::1]:8080/": "403 sbxhost: \"2001:db8::1\":8080: no rule allows it\n",
 			"http://d.example/":          "403 sbxhost: d.example:80: 10.0.0.1 is private (RFC 1918)\n",
 			"http://y.c.example:8080/":   "502 sbxhost: y.c.example:8080: lookup y.c.example: no such host\n",
 			"https://b.example/":         "error: Get \"https://b.example/\": Bad Gateway",
@@ -131,8 +132,8 @@ func TestProxyHTTP(t *testing.T) {
 	c.CloseIdleConnections()
 	w.reason("e.example", 80, "no rule allows it")
 	w.reason("e.example", 443, "no rule allows it")
-	w.reason("93.184.216.34", 443, "it is an address, and rules are about names")
-	w.reason("2001:db8::1", 8080, "it is an address, and rules are about names")
+	w.reason("93.184.216.34", 443, "no rule allows it")
+	w.reason(`"2001:db8::1"`, 8080, "no rule allows it")
 	w.reason("x.c.example", 80, "port 80 is not in the rule")
 	w.reason("d.example", 80, "10.0.0.1 is private (RFC 1918)")
 	if d := w.decision("y.c.example", 8080, true); !strings.Contains(d.Reason, "no such host") {
@@ -181,9 +182,9 @@ func TestProxyConnect(t *testing.T) {
 	if got, err := io.ReadAll(w.connect("a.example:7000", "")); string(got) != "hello" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	for _, name := range []string{"b.example", "10.0.0.1", "::1", "localhost", "metadata.google.internal"} {
+	for name, shown := range map[string]string{"b.example": "", "10.0.0.1": "", "::1": `"::1"`, "fe80::1%\x1b": `"fe80::1%\x1b"`, "localhost": "", "metadata.google.internal": ""} {
 		w.refusedConnect(net.JoinHostPort(name, "443"))
-		w.decision(name, 443, false)
+		w.decision(cmp.Or(shown, name), 443, false)
 	}
 	w.refusedConnect("db.internal:443")
 }

@@ -20,7 +20,7 @@ func conversation(said, password string, slow bool) (*request, string, error) {
 	}
 	asked, err := readRequest(bufio.NewReader(r), password)
 	if refused, ok := errors.AsType[*refusal](err); ok {
-		return nil, string(httpReply(refused.why, refused.Error())), err
+		return nil, string(httpReply(refused.status, refused.Error())), err
 	}
 	return asked, "", err
 }
@@ -50,6 +50,10 @@ func TestAskedByHTTP(t *testing.T) {
 		"GET http://a.example/ HTTP/1.1\r\nHost : a.example\r\n\r\n":                          refused,
 		"GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\nX: a\rHost: b\r\n\r\n":          refused,
 		"GET http://a.example/ HTTP/1.1\r\n\r\n":                                              refused,
+		"GET http://a.example@b.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n":                 refused,
+		"GET http://b.example#a.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n":                 refused,
+		"GET http://b.example\\a.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n":                refused,
+		"GET http:// HTTP/1.1\r\nHost: a.example\r\n\r\n":                                     refused,
 		"GET http://a.example/ HTTP/1.0\r\nHost: a.example\r\n\r\n":                           refused,
 		"GET https://a.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n":                          refused,
 		"GET http://u:p@a.example/ HTTP/1.1\r\nHost: u:p@a.example\r\n\r\n":                   refused,
