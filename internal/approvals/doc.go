@@ -25,4 +25,6 @@
 //
 // An approval covers neither a command's standard input nor the content of files that the command
 // names.
+//
+// The package stores no approval or trust with text that is not UTF-8: it returns an error.
 package approvals
