@@ -25,7 +25,7 @@ type permissions struct {
 	roots     []string // workspaces, resolved; the first one is the default
 	dir       string   // the directory of commands that name none
 	apply     bool
-	place     func(sandbox, attribute string) string // FILE:LINE
+	found     *inforce.Config
 	// unchanged refuses to go on with a configuration that is no longer the one in force.
 	unchanged func() error
 }
@@ -41,7 +41,7 @@ func newPolicy(ctx context.Context, c *inforce.Caller, explicit string, stderr i
 		return nil, err
 	}
 	says := found.File.MCP()
-	p := &permissions{sandboxes: slices.Clone(says.Sandboxes), apply: says.Apply}
+	p := &permissions{found: found, sandboxes: slices.Clone(says.Sandboxes), apply: says.Apply}
 	switch standard := found.Options.DefaultSandbox; {
 	case len(p.sandboxes) == 0 && standard == "":
 		return nil, &inforce.HintedError{Err: errors.New("no default_sandbox in the configuration, and no mcp block that lists sandboxes"), Hint: "write mcp { sandboxes = [...] } with those that agents may use"}
@@ -78,13 +78,6 @@ func newPolicy(ctx context.Context, c *inforce.Caller, explicit string, stderr i
 			return errors.New("the configuration has changed since this server started: the user must restart the server")
 		}
 		return nil
-	}
-	p.place = func(sandbox, attribute string) string {
-		at, ok := found.File.Locate(sandbox, attribute)
-		if attribute == "" || found.File.Path() == "" || !ok {
-			return ""
-		}
-		return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line)
 	}
 	return p, p.findRoots(ctx, says.Directories, c.Dir)
 }

@@ -163,7 +163,7 @@ func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
 		}
 		for i := range j.report.Denials {
 			d := &j.report.Denials[i]
-			d.At = s.place(j.sandbox, d.Attribute)
+			d.At = s.found.Place("", j.sandbox, d.Attribute)
 			if own := s.options.Sandboxes[j.sandbox].Limits.Timeout; d.Attribute == "limits.timeout" && cmd.Timeout > 0 && (own == 0 || cmd.Timeout < own) {
 				d.At = "the argument timeout"
 			}
@@ -322,7 +322,7 @@ func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in d
 		}
 		out.Denials = append(out.Denials, j.report.Denials...)
 		if j.report.Outcome == "failed" { // of a command that did not run
-			out.Denials = append(out.Denials, host.Denial{Operation: "use", Reason: j.report.Error, Attribute: j.report.Attribute, At: s.place(j.sandbox, j.report.Attribute), Change: j.report.Hint})
+			out.Denials = append(out.Denials, host.Denial{Operation: "use", Reason: j.report.Error, Attribute: j.report.Attribute, At: s.found.Place("", j.sandbox, j.report.Attribute), Change: j.report.Hint})
 		}
 		return nil, out, nil
 	}
@@ -346,7 +346,7 @@ func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in d
 	cmd.Dir = dir
 	found, err := cmd.Denied(call)
 	for i := range found {
-		found[i].At = s.place(sandbox, found[i].Attribute)
+		found[i].At = s.found.Place("", sandbox, found[i].Attribute)
 	}
 	out.Denials = append(out.Denials, found...)
 	return nil, out, err

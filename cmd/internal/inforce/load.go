@@ -58,6 +58,19 @@ type Config struct {
 	Options host.Options
 }
 
+// Place is FILE:LINE of an attribute, relative to a directory that contains the file; "" if no file sets it.
+func (c *Config) Place(dir, sandbox, attribute string) string {
+	at, ok := c.File.Locate(sandbox, attribute)
+	if attribute == "" || c.File.Path() == "" || !ok {
+		return ""
+	}
+	name := at.Filename
+	if rel, err := filepath.Rel(dir, name); err == nil && filepath.IsLocal(rel) {
+		name = rel
+	}
+	return fmt.Sprintf("%s:%d", hostpath.Shown(name), at.Start.Line)
+}
+
 // HintedError is an error with a line that says what to do.
 type HintedError struct {
 	Err  error

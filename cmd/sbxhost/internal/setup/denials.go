@@ -3,7 +3,6 @@ package setup
 import (
 	"cmp"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
@@ -54,16 +53,8 @@ func (f *Flags) DenialLine(d *host.Denial) string {
 
 // Place is FILE:LINE of an attribute, for a person in a directory; "" if no file sets it.
 func (s *Setup) Place(dir, attribute string) string {
-	if attribute == "" || s == nil || s.File.Path() == "" {
+	if s == nil {
 		return ""
 	}
-	at, ok := s.File.Locate(s.Sandbox, attribute)
-	if !ok {
-		return ""
-	}
-	name := at.Filename
-	if rel, err := filepath.Rel(dir, name); err == nil && filepath.IsLocal(rel) {
-		name = rel
-	}
-	return fmt.Sprintf("%s:%d", cli.Quote(name), at.Start.Line)
+	return s.Config.Place(dir, s.Sandbox, attribute)
 }

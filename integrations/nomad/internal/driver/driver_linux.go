@@ -308,7 +308,8 @@ func (d *driver) StopTask(ctx context.Context, req *proto.StopTaskRequest) (*pro
 	defer cancel()
 	resp, err := t.StopTask(ctx, req)
 	if err != nil && status.Code(err) != codes.Unknown { // the executor is gone, or hangs
-		return &proto.StopTaskResponse{}, t.handle.kill()
+		t.handle.kill()
+		return &proto.StopTaskResponse{}, nil
 	}
 	return resp, err
 }
@@ -355,16 +356,8 @@ func (t *task) stderrTail() string {
 }
 
 // kill kills an executor that does not answer. Its sandbox dies with it.
-func (h handle) kill() error {
-	fd, err := unix.PidfdOpen(h.PID, 0)
-	if err != nil {
-		return nil // already ended
-	}
-	defer unix.Close(fd)
-	if proc.Stat(h.PID, proc.StatStart) != h.Started {
-		return nil // another process
-	}
-	return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+func (h handle) kill() {
+	proc.Kill(h.PID, func(pid int) bool { return proc.Stat(pid, proc.StatStart) == h.Started }, patience)
 }
 
 func (d *driver) InspectTask(ctx context.Context, req *proto.InspectTaskRequest) (*proto.InspectTaskResponse, error) {

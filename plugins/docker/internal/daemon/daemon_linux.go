@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/client/pkg/versions"
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/definition"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -137,14 +138,10 @@ func socketOwner(ctx context.Context, path string) *uint32 {
 
 // PeerCred is the process at the other end of conn when it connected, or began to listen, in
 // numbers of this process's namespaces.
-func PeerCred(conn *net.UnixConn) (*unix.Ucred, error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	var cred *unix.Ucred
-	if controlErr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); controlErr != nil {
-		return nil, controlErr
-	}
+func PeerCred(conn *net.UnixConn) (cred *unix.Ucred, err error) {
+	err = frame.Control(conn, func(fd int) (err error) {
+		cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		return err
+	})
 	return cred, err
 }
