@@ -21,13 +21,13 @@ const (
 type question struct {
 	id      uint16
 	desired bool // recursion
-	edns    bool
 	asked   dnsmessage.Question
 	name    string // in the form of egress.Canonical; empty if no host can have it
 }
 
 // parseQuestion reads a message. If the rules cannot answer it, reply is the answer; a nil reply
-// means no answer at all.
+// means no answer at all. It does not read what follows the question, such as a client's offer of
+// longer answers (EDNS): none is long, and clients do without (RFC 6891, 7).
 func parseQuestion(message []byte) (q question, reply []byte, ok bool) {
 	var p dnsmessage.Parser
 	header, err := p.Start(message)
@@ -35,31 +35,11 @@ func parseQuestion(message []byte) (q question, reply []byte, ok bool) {
 		return q, nil, false // answers to answers could go on forever
 	}
 	q.id, q.desired = header.ID, header.RecursionDesired
-	if header.OpCode != 0 {
-		return q, q.reply(dnsmessage.RCodeNotImplemented, netip.Addr{}), false
-	}
 	q.asked, err = p.Question()
-	_, second := p.Question()
-	if err != nil || second != dnsmessage.ErrSectionDone || p.SkipAllAnswers() != nil || p.SkipAllAuthorities() != nil {
+	if _, second := p.Question(); err != nil || second != dnsmessage.ErrSectionDone {
 		return q, q.reply(dnsmessage.RCodeFormatError, netip.Addr{}), false
 	}
-	for {
-		more, err := p.AdditionalHeader()
-		if err == dnsmessage.ErrSectionDone {
-			break
-		}
-		if err != nil || p.SkipAdditional() != nil || more.Type == dnsmessage.TypeOPT && q.edns {
-			return q, q.reply(dnsmessage.RCodeFormatError, netip.Addr{}), false
-		}
-		if more.Type == dnsmessage.TypeOPT {
-			q.edns = true
-			if version := more.TTL >> 16 & 0xff; version != 0 {
-				const badVersion = 16
-				return q, q.reply(badVersion, netip.Addr{}), false
-			}
-		}
-	}
-	if q.asked.Class != dnsmessage.ClassINET {
+	if header.OpCode != 0 || q.asked.Class != dnsmessage.ClassINET {
 		return q, q.reply(dnsmessage.RCodeRefused, netip.Addr{}), false
 	}
 	q.name, _ = egress.Canonical(q.asked.Name.String())
@@ -75,18 +55,13 @@ func (q question) reverse() bool {
 // reply answers with an address, or without one if addr is zero. It is never longer than a client
 // without EDNS accepts (512 bytes). Before the question is known, it answers without it.
 func (q question) reply(code dnsmessage.RCode, addr netip.Addr) []byte {
-	m := dnsmessage.Message{Header: dnsmessage.Header{ID: q.id, Response: true, RecursionDesired: q.desired, RecursionAvailable: true, RCode: code & 0xf}}
+	m := dnsmessage.Message{Header: dnsmessage.Header{ID: q.id, Response: true, RecursionDesired: q.desired, RecursionAvailable: true, RCode: code}}
 	if q.asked.Name.Length > 0 {
 		m.Questions = []dnsmessage.Question{q.asked}
 	}
 	if addr.IsValid() {
 		header := dnsmessage.ResourceHeader{Name: q.asked.Name, Class: dnsmessage.ClassINET, TTL: lifetime}
 		m.Answers = []dnsmessage.Resource{{Header: header, Body: &dnsmessage.AResource{A: addr.As4()}}}
-	}
-	if q.edns {
-		option := dnsmessage.Resource{Body: &dnsmessage.OPTResource{}}
-		option.Header.SetEDNS0(datagram, code, false) // fails only if the root were no name
-		m.Additionals = []dnsmessage.Resource{option}
 	}
 	message, err := m.Pack()
 	if err != nil {

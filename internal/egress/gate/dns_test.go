@@ -42,11 +42,11 @@ func TestQuestions(t *testing.T) {
 		"a question":          {ask(t, "A.example.", dnsmessage.TypeA, nil), "a.example", 0},
 		"with EDNS":           {ask(t, "a_b.example.", dnsmessage.TypeAAAA, edns(0)), "a_b.example", 0},
 		"no host's name":      {ask(t, "a b.example.", dnsmessage.TypeA, nil), "", 0},
-		"EDNS 1":              {ask(t, "a.example.", dnsmessage.TypeA, edns(1)), "", 16},
-		"EDNS twice":          {ask(t, "a.example.", dnsmessage.TypeA, func(m *dnsmessage.Message) { edns(0)(m); edns(0)(m) }), "", 1},
+		"EDNS 1":              {ask(t, "a.example.", dnsmessage.TypeA, edns(1)), "a.example", 0},
+		"half a record":       {ask(t, "a.example.", dnsmessage.TypeA, edns(0))[:30], "a.example", 0},
 		"two questions":       {ask(t, "a.example.", dnsmessage.TypeA, func(m *dnsmessage.Message) { m.Questions = append(m.Questions, m.Questions[0]) }), "", 1},
 		"no question":         {ask(t, "a.example.", dnsmessage.TypeA, func(m *dnsmessage.Message) { m.Questions = nil }), "", 1},
-		"a change":            {ask(t, "a.example.", dnsmessage.TypeA, func(m *dnsmessage.Message) { m.OpCode = 5 }), "", 4},
+		"a change":            {ask(t, "a.example.", dnsmessage.TypeA, func(m *dnsmessage.Message) { m.OpCode = 5 }), "", 5},
 		"another class":       {ask(t, "a.example.", dnsmessage.TypeA, func(m *dnsmessage.Message) { m.Questions[0].Class = dnsmessage.ClassCHAOS }), "", 5},
 		"an answer":           {ask(t, "a.example.", dnsmessage.TypeA, func(m *dnsmessage.Message) { m.Response = true }), "", -1},
 		"nothing":             {nil, "", -1},
@@ -55,7 +55,6 @@ func TestQuestions(t *testing.T) {
 		"no class":            {ask(t, "a.example.", dnsmessage.TypeA, nil)[:25], "", 1},
 		"a pointer to itself": {append(append([]byte{0xab, 0xcd, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0}, 0xc0, 12), 0, 1, 0, 1), "", 1},
 		"a dot in a label":    {append([]byte{0xab, 0xcd, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0}, "\x09a.example\x00\x00\x01\x00\x01"...), "", 1},
-		"half a record":       {ask(t, "a.example.", dnsmessage.TypeA, edns(0))[:30], "", 1},
 	} {
 		q, reply, ok := parseQuestion(test.message)
 		if ok != (test.code == 0) || q.name != test.name && ok {
@@ -81,11 +80,7 @@ func checkReply(t *testing.T, what string, reply []byte, code int, addr netip.Ad
 		t.Errorf("%s: %v: %x", what, err, reply)
 		return m
 	}
-	got := int(m.RCode)
-	for _, r := range m.Additionals {
-		got |= int(r.Header.TTL>>24) << 4
-	}
-	if got != code || m.ID != 0xabcd || !m.Response || !m.RecursionAvailable || !m.RecursionDesired || m.Truncated {
+	if int(m.RCode) != code || len(m.Additionals) != 0 || m.ID != 0xabcd || !m.Response || !m.RecursionAvailable || !m.RecursionDesired || m.Truncated {
 		t.Errorf("%s: %+v, want code %d", what, m, code)
 	}
 	if !addr.IsValid() {
@@ -113,9 +108,6 @@ func TestReply(t *testing.T) {
 			m := checkReply(t, what, q.reply(dnsmessage.RCodeSuccess, addr), 0, addr)
 			if len(m.Questions) != 1 || m.Questions[0].Name.String() != name { // in its own case
 				t.Errorf("%v", m.Questions)
-			}
-			if (len(m.Additionals) == 1) != (change != nil) {
-				t.Errorf("%s: %v", what, m.Additionals)
 			}
 			checkReply(t, what, q.reply(dnsmessage.RCodeNameError, netip.Addr{}), 3, netip.Addr{})
 		}
