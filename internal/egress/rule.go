@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"golang.org/x/net/idna"
 )
 
 const (
@@ -35,8 +33,7 @@ type Rule struct {
 // defaultPorts returns the ports of HTTP and HTTPS.
 func defaultPorts() []uint16 { return []uint16{80, 443} }
 
-// ParseRule reads a rule in the form of the package's documentation. It converts a name that is not
-// ASCII to its DNS form (IDNA: "bücher.example" is "xn--bcher-kva.example").
+// ParseRule reads a rule in the form of the package's documentation.
 func ParseRule(text string) (r Rule, err error) {
 	defer naming(text, &err)
 	words := strings.Fields(text)
@@ -114,31 +111,19 @@ func parsePort(text string) (uint16, error) {
 	return uint16(port), nil
 }
 
-// parseName converts a name to its DNS form.
+// parseName converts a name to the form of Rule.Name.
 func parseName(text string) (string, error) {
-	name := text
-	if !isASCII(name) {
-		var err error
-		if name, err = idna.Lookup.ToASCII(name); err != nil {
-			return "", errors.New("is no name that DNS could have (IDNA): write it as a browser's address bar shows it once the page is there")
-		}
-	}
-	if name == "" || name == "." {
+	if text == "" || text == "." {
 		return "", errors.New(`has no name: write one, such as "registry.npmjs.org"`)
 	}
-	name, ok := Canonical(name)
+	name, ok := Canonical(text)
 	if !ok || strings.Contains(name, "_") {
-		return "", errors.New(`is no name of a host, which has up to 253 characters: parts of up to 63 letters, digits and "-", with one dot between two of them`)
+		return "", errors.New(`is no name of a host, which has up to 253 characters: parts of up to 63 letters, digits and "-", with one dot between two of them; other letters need the form of DNS, such as "xn--bcher-kva.example"`)
 	}
 	last := ""
 	for label := range strings.SplitSeq(name, ".") {
-		switch {
-		case label[0] == '-' || label[len(label)-1] == '-':
+		if label[0] == '-' || label[len(label)-1] == '-' {
 			return "", fmt.Errorf(`has a part that begins or ends with "-": %s`, quote(label))
-		case strings.HasPrefix(label, "xn--"):
-			if same, err := idna.Lookup.ToASCII(label); err != nil || same != label {
-				return "", fmt.Errorf("has a part that stands for no name (IDNA): %s", quote(label))
-			}
 		}
 		last = label
 	}
@@ -164,10 +149,6 @@ func number(label string) bool {
 }
 
 func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' }
-
-func isASCII(s string) bool {
-	return strings.IndexFunc(s, func(c rune) bool { return c >= 0x80 }) < 0
-}
 
 // naming begins an error with the text that it is about.
 func naming(text string, err *error) {
