@@ -51,7 +51,7 @@ func Find(s Surroundings) (endpoint, error) {
 	if context == "" && dir != "" {
 		// Ignore one that cannot be read, like Docker's own command.
 		if raw, err := s.read(filepath.Join(dir, "config.json")); err == nil {
-			context, origin = currentContext(raw), "the current context in "+filepath.Join(dir, "config.json")
+			context, origin = decoded[struct{ CurrentContext string }](raw).CurrentContext, "the current context in "+filepath.Join(dir, "config.json")
 		}
 	}
 	if context != "" && context != "default" {
@@ -63,7 +63,7 @@ func Find(s Surroundings) (endpoint, error) {
 				Message: fmt.Sprintf("the Docker context %q (%s) does not exist: %v", context, origin, err),
 				Hint:    "choose one that `docker context ls` shows"}
 		}
-		host := contextHost(raw)
+		host := decoded[contextMeta](raw).Endpoints["docker"].Host
 		if host == "" {
 			return endpoint{}, &shared.Error{Kind: shared.ErrUnavailable,
 				Message: fmt.Sprintf("the Docker context %q has no endpoint", context), Hint: "set DOCKER_HOST"}
@@ -93,26 +93,15 @@ func unixEndpoint(host, origin string) (endpoint, error) {
 	return endpoint{filepath.Clean(socket), origin}, nil
 }
 
-// currentContext reads the name of a context out of Docker's config.json.
-func currentContext(raw []byte) string {
-	var config struct {
-		CurrentContext string `json:"currentContext"`
-	}
-	if json.Unmarshal(raw, &config) != nil {
-		return ""
-	}
-	return config.CurrentContext
+// contextMeta is a context's meta.json.
+type contextMeta struct {
+	Endpoints map[string]struct{ Host string }
 }
 
-// contextHost reads the daemon's address out of a context's meta.json.
-func contextHost(raw []byte) string {
-	var meta struct {
-		Endpoints map[string]struct{ Host string }
-	}
-	if json.Unmarshal(raw, &meta) != nil {
-		return ""
-	}
-	return meta.Endpoints["docker"].Host
+// decoded reads JSON; the zero value, or a part, if it is invalid.
+func decoded[T any](raw []byte) (v T) {
+	_ = json.Unmarshal(raw, &v)
+	return v
 }
 
 // FirstLine is the first line of a daemon's message.

@@ -61,8 +61,7 @@ func FuzzDockerConfig(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		currentContext(raw)
-		if host := contextHost(raw); host != "" {
+		if host := decoded[contextMeta](raw).Endpoints["docker"].Host; host != "" {
 			if at, err := unixEndpoint(host, "x"); err == nil && (!strings.HasPrefix(at.Socket, "/") || strings.Contains(at.Socket, "/../")) {
 				t.Errorf("%q became %q", host, at.Socket)
 			}

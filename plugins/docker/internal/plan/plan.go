@@ -184,34 +184,27 @@ func (p *Planner) mounts(out *Plan) error {
 	if p.LineDir != "" {
 		p.bind(out, shared.Entry{Source: p.LineDir, Path: LineInside, Why: "the init's connection", Access: shared.ReadOnly}, true)
 	}
-	if err := p.hide(out, taken); err != nil {
-		return err
-	}
+	p.hide(out, taken)
 	slices.SortStableFunc(out.Ops, func(a, b shared.PlannedMount) int { return paths.Compare(a.Destination, b.Destination) })
 	return nil
 }
 
 func (p *Planner) tableMounts(out *Plan, taken map[string]bool) error {
 	for _, m := range p.Spec.Table {
-		if m.Access == shared.Hidden {
-			continue
-		}
 		if err := refuseReserved(m); err != nil {
 			return err
 		}
+		if m.Access == shared.Hidden { // see hide
+			continue
+		}
 		taken[m.Path] = true
-		switch m.Access {
-		case shared.Private:
+		switch {
+		case m.Access == shared.Private:
 			p.tmpfs(out, m.Path, 0o755, mountplan.TempSize(p.Memory, &p.Limits), m.Why)
-		case shared.ReadWrite:
-			p.bind(out, m, false)
-		case shared.Overlay:
-			if !m.Degradable {
-				return &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Why, Message: "engine docker has no overlays"}
-			}
-			p.bind(out, m, true)
+		case m.Access == shared.Overlay && !m.Degradable:
+			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Why, Message: "engine docker has no overlays"}
 		default:
-			p.bind(out, m, true)
+			p.bind(out, m, m.Access != shared.ReadWrite)
 		}
 	}
 	return nil
@@ -272,7 +265,7 @@ func (p *Planner) tmpfs(out *Plan, dest string, mode uint32, size uint64, why st
 
 // hide hides paths: the daemon's runtime does it last, and skips missing paths, so that it makes no
 // mount points on the host. A directory with mounts in it becomes empty memory beneath them.
-func (p *Planner) hide(out *Plan, mounted map[string]bool) error {
+func (p *Planner) hide(out *Plan, mounted map[string]bool) {
 	holds := map[string]bool{}
 	for at := range mounted {
 		for dir := range paths.Up(path.Dir(at)) {
@@ -284,11 +277,6 @@ func (p *Planner) hide(out *Plan, mounted map[string]bool) error {
 		if m.Access != shared.Hidden {
 			continue
 		}
-		for _, dir := range [...]string{"/proc", "/dev", OwnDir} {
-			if paths.Inside(dir, m.Path) || m.Path == "/" {
-				return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: fmt.Sprintf("cannot hide %q, which the engine needs", m.Path)}
-			}
-		}
 		if holds[m.Path] {
 			out.Host.Tmpfs[m.Path] = "ro,noexec,nosuid,nodev,size=64k,mode=0755"
 			out.Ops = append(out.Ops, shared.PlannedMount{Op: "tmpfs", Destination: m.Path, Why: m.Why})
@@ -299,18 +287,15 @@ func (p *Planner) hide(out *Plan, mounted map[string]bool) error {
 	}
 	slices.Sort(masked)
 	out.Host.MaskedPaths = slices.Concat(defaultMasked[:], masked)
-	return nil
 }
 
+// refuseReserved refuses an entry in what the engine provides, or above it.
 func refuseReserved(m shared.Entry) error {
 	for _, dir := range [...]string{"/proc", "/dev", "/sys", OwnDir} {
-		if paths.Inside(dir, m.Path) {
+		if paths.Inside(dir, m.Path) || m.Path == "/" {
 			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why,
-				Message: fmt.Sprintf("destination %q lies in %s, which the engine provides", m.Path, dir)}
+				Message: fmt.Sprintf("nothing can be mounted or hidden at %q, because the engine provides %s", m.Path, dir)}
 		}
-	}
-	if m.Path == "/" {
-		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why, Message: `destination "/" would replace the whole image`}
 	}
 	return nil
 }

@@ -112,6 +112,7 @@ func TestPlanRefuses(t *testing.T) {
 		"volume on init":  {func(p *Planner) { p.Image.Volumes = []string{"/.sbxhost/x/../line"} }, ""},
 		"hiding /":        {func(*Planner) {}, "/"},
 		"hiding /proc/x":  {func(*Planner) {}, "/proc/x"},
+		"hiding /sys/x":   {func(*Planner) {}, "/sys/x"},
 		"hiding the init": {func(*Planner) {}, "/.sbxhost/init"},
 	} {
 		p := basePlanner()
