@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
@@ -30,6 +31,8 @@ import (
 
 const (
 	handleVersion = 1
+	// configKey has the plugin's configuration for an executor, as the agent sent it.
+	configKey = "config-bin"
 	// patience is how long an executor may take for a quick answer.
 	patience = 10 * time.Second
 )
@@ -39,10 +42,10 @@ type driver struct {
 	proto.UnimplementedDriverServer
 	events chan *proto.DriverTaskEvent
 
-	mu    sync.Mutex
-	set   *baseproto.SetConfigRequest // nil until the agent has configured the plugin
-	agent agentConfig
-	tasks map[string]*task
+	mu     sync.Mutex
+	config []byte // as the agent sent it; nil until it has configured the plugin
+	agent  agentConfig
+	tasks  map[string]*task
 }
 
 // A task says how to reach its executor.
@@ -77,7 +80,7 @@ func (d *driver) SetConfig(_ context.Context, req *baseproto.SetConfigRequest) (
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.set, d.agent = req, agent
+	d.config, d.agent = req.MsgpackConfig, agent
 	return &baseproto.SetConfigResponse{}, nil
 }
 
@@ -96,11 +99,11 @@ func (d *driver) Capabilities(context.Context, *proto.CapabilitiesRequest) (*pro
 
 func (d *driver) StartTask(ctx context.Context, req *proto.StartTaskRequest) (*proto.StartTaskResponse, error) {
 	d.mu.Lock()
-	set := d.set
+	config := d.config
 	_, known := d.tasks[req.Task.Id]
 	d.mu.Unlock()
 	switch {
-	case set == nil:
+	case config == nil:
 		return nil, errors.New("the agent has not configured the plugin")
 	case known:
 		return nil, fmt.Errorf("task %s runs already", req.Task.Id)
@@ -109,17 +112,15 @@ func (d *driver) StartTask(ctx context.Context, req *proto.StartTaskRequest) (*p
 	if err != nil {
 		return nil, err
 	}
-	if _, err = baseproto.NewBasePluginClient(t.conn).SetConfig(ctx, set); err == nil {
-		var resp *proto.StartTaskResponse
-		if resp, err = t.StartTask(ctx, req); err == nil {
-			resp.Handle.DriverState, err = json.Marshal(t.handle)
-			if err == nil {
-				d.add(req.Task.Id, t)
-				return resp, nil
-			}
-		}
+	resp, err := t.StartTask(metadata.AppendToOutgoingContext(ctx, configKey, string(config)), req)
+	if err == nil {
+		resp.Handle.DriverState, err = json.Marshal(t.handle)
 	}
-	return nil, t.lost(err, t.destroy(context.WithoutCancel(ctx)))
+	if err != nil {
+		return nil, t.lost(err, t.destroy(context.WithoutCancel(ctx)))
+	}
+	d.add(req.Task.Id, t)
+	return resp, nil
 }
 
 // startExecutor starts a task's executor. Its socket listens before it runs.

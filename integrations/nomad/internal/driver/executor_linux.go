@@ -16,12 +16,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	baseproto "github.com/hashicorp/nomad/plugins/base/proto"
 	"github.com/hashicorp/nomad/plugins/drivers/proto"
 	structsproto "github.com/hashicorp/nomad/plugins/shared/structs/proto"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -47,7 +47,6 @@ const (
 // executor has one task.
 type executor struct {
 	proto.UnimplementedDriverServer
-	baseproto.UnimplementedBasePluginServer
 	life   context.Context // the executor's
 	end    context.CancelFunc
 	events chan *proto.DriverTaskEvent
@@ -80,21 +79,11 @@ func serveExecutor() error {
 	e := &executor{life: life, end: end, ended: make(chan struct{}), events: make(chan *proto.DriverTaskEvent, maxPendingEvents)}
 	server := grpc.NewServer()
 	proto.RegisterDriverServer(server, e)
-	baseproto.RegisterBasePluginServer(server, e)
 	go func() {
 		<-life.Done()
 		server.GracefulStop() // the answer to DestroyTask must still be sent
 	}()
 	return server.Serve(listener)
-}
-
-func (e *executor) SetConfig(_ context.Context, req *baseproto.SetConfigRequest) (_ *baseproto.SetConfigResponse, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.agent, err = decodeAgent(req.MsgpackConfig); err != nil {
-		return nil, err
-	}
-	return &baseproto.SetConfigResponse{}, nil
 }
 
 func (e *executor) StartTask(ctx context.Context, req *proto.StartTaskRequest) (*proto.StartTaskResponse, error) {
@@ -104,6 +93,11 @@ func (e *executor) StartTask(ctx context.Context, req *proto.StartTaskRequest) (
 		return nil, errors.New("this executor has a task")
 	}
 	e.task = req.Task
+	config := strings.Join(metadata.ValueFromIncomingContext(ctx, configKey), "")
+	var err error
+	if e.agent, err = decodeAgent([]byte(config)); err != nil {
+		return nil, err
+	}
 	if err := e.run(ctx); err != nil {
 		e.closeLogs()
 		return nil, startError(err)

@@ -23,7 +23,7 @@ func (d *driver) Fingerprint(_ *proto.FingerprintRequest, stream proto.Driver_Fi
 	defer next.Stop()
 	for {
 		d.mu.Lock()
-		agent, set := d.agent, d.set != nil
+		agent, set := d.agent, d.config != nil
 		d.mu.Unlock()
 		print := &proto.FingerprintResponse{HealthDescription: "the agent has not configured the plugin: it needs definitions and sandboxes"}
 		if set {
