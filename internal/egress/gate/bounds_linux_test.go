@@ -114,8 +114,8 @@ func TestBoundsCost(t *testing.T) {
 			w.answer("a.example", public)
 			at := netip.AddrPortFrom(resolve(t, "a.example"), 443)
 			return func() {
-				for range 200 { // two records of three, of a hello that is as long as it may be
-					io.WriteString(dialAddr(t, at), "\x16\x03\x01\x3c\x00\x01\x00\x7d\x00"+strings.Repeat("\x00", 0x3bfc)+"\x16\x03\x01\x3c\x00"+strings.Repeat("\x00", 0x3c00))
+				for range 200 { // a record that is as long as it may be, but for its last byte
+					io.WriteString(dialAddr(t, at), "\x16\x03\x01\x48\x00"+strings.Repeat("\x00", maxRecord-1))
 				}
 			}
 		}},

@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -17,7 +17,7 @@ import (
 
 const (
 	maxRequest = 16 << 10 // of HTTP: request line and header
-	maxHello   = 32 << 10 // of TLS: twice the longest key exchanges and tickets
+	maxRecord  = 18 << 10 // of TLS
 )
 
 // A greeting is the beginning of a connection that names the server.
@@ -41,7 +41,7 @@ func (e syntaxError) Error() string { return string(e) }
 const (
 	errNoHTTP  = syntaxError("the connection does not begin with an HTTP/1 request")
 	errNoTLS   = syntaxError("the connection does not begin with TLS")
-	errHello   = syntaxError("the ClientHello of TLS is malformed, or names several servers (SNI)")
+	errHello   = syntaxError("the ClientHello of TLS is malformed, longer than a record, or names several servers (SNI)")
 	errNoSNI   = syntaxError("TLS names no server (SNI)")
 	errNoHost  = syntaxError("the HTTP request has no Host")
 	errHosts   = syntaxError("the HTTP request has several Hosts")
@@ -71,55 +71,30 @@ func shown(name string) string {
 	return strconv.Quote(name[:min(len(name), most)])
 }
 
-// helloName returns the server name of a ClientHello, which may span several records.
+// helloName returns the server name of a ClientHello. It refuses one that does not fit into a record,
+// which is many times the length of the longest key exchange.
 func helloName(r io.Reader) (name string, read []byte, err error) {
-	const handshake, headerSize, messageHeader = 22, 5, 4
-	var begins []byte // the message
-	size := 0         // of its part in these records
-	for {
-		if read, err = readMore(r, read, headerSize); err != nil {
-			return "", read, err
-		}
-		header := read[len(read)-headerSize:]
-		if header[0] != handshake {
-			return "", read, errNoTLS
-		}
-		begin := len(read)
-		if read, err = readMore(r, read, int(header[3])<<8|int(header[4])); err != nil {
-			return "", read, err
-		}
-		// Parsing all records again after each one would take a second for the smallest records.
-		begins = append(begins, read[begin:min(len(read), begin+messageHeader-len(begins))]...)
-		size += len(read) - begin
-		whole := messageHeader
-		if len(begins) == messageHeader {
-			whole += int(begins[1])<<16 | int(begins[2])<<8 | int(begins[3])
-		}
-		if begin < len(read) && size < whole && whole <= maxHello {
-			continue
-		}
-		if name, err = parseHello(read); err == io.EOF {
-			err = errLong
-		}
-		return name, read, err
+	const handshake, headerSize = 22, 5
+	header := make([]byte, headerSize)
+	if n, err := io.ReadFull(r, header); err != nil {
+		return "", header[:n], err
 	}
+	size := int(binary.BigEndian.Uint16(header[3:]))
+	if header[0] != handshake || size > maxRecord {
+		return "", header, errNoTLS
+	}
+	read = append(header, make([]byte, size)...)
+	n, err := io.ReadFull(r, read[headerSize:])
+	if err == nil {
+		name, err = parseHello(read)
+	}
+	return name, read[:headerSize+n], err
 }
 
-// readMore reads size bytes.
-func readMore(r io.Reader, read []byte, size int) ([]byte, error) {
-	begin := len(read)
-	if begin+size > maxHello {
-		return read, errLong
-	}
-	read = slices.Grow(read, size)
-	n, err := io.ReadFull(r, read[begin:begin+size])
-	return read[:begin+n], err
-}
-
-// parseHello reads whole records. It returns io.EOF if the message is longer.
-func parseHello(records []byte) (name string, err error) {
+// parseHello reads a whole record.
+func parseHello(record []byte) (name string, err error) {
 	whole := false
-	err = tls.Server(receivedConn{bytes.NewReader(records), nil}, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	err = tls.Server(receivedConn{bytes.NewReader(record), nil}, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		name, whole = hello.ServerName, true
 		return nil, errNoSNI // no handshake follows
 	}}).Handshake()
@@ -131,8 +106,6 @@ func parseHello(records []byte) (name string, err error) {
 		return "", errNoSNI
 	case foreign:
 		return "", errNoTLS
-	case errors.Is(err, io.EOF):
-		return "", io.EOF
 	}
 	return "", errHello
 }
