@@ -114,19 +114,11 @@ func (c *conn) refuse(status int, reason string) {
 
 // serveName passes on a connection to an address that stands for a name.
 func (g *Gate) serveName(c *conn) {
-	local := c.inner.LocalAddr().(*net.TCPAddr).AddrPort()
-	fake := local.Addr().Unmap()
-	n := g.names.behind(fake)
-	if n == nil {
-		c.quiet = fake.IsLoopback() // nobody listens there
-		c.decision.Name = fake.String()
-		c.refuse(forbidden, noName)
-		return
-	}
-	c.decision.Name = n.name
-	port, ok := portAmong(n.ports, c.decision.Port)
-	if !ok {
-		c.refuse(forbidden, g.config.Rules.Refusal(n.name, c.decision.Port))
+	at := c.inner.LocalAddr().(*net.TCPAddr).AddrPort()
+	n, port, d := g.target(at)
+	if c.decision = d; d.Reason != "" {
+		c.quiet = at.Addr().Unmap().IsLoopback() // nobody listens there
+		c.refuse(forbidden, d.Reason)
 		return
 	}
 	first, ok := c.readGreeting(c.inner, n.name)
@@ -145,7 +137,21 @@ func (g *Gate) serveName(c *conn) {
 	c.pass(outer, first)
 }
 
-const noName = "no name has this address"
+// target returns the name and the port behind an address of the sandbox, with a decision whose
+// Reason says why the rules refuse it.
+func (g *Gate) target(at netip.AddrPort) (n *name, port egress.Port, d egress.Decision) {
+	d = egress.Decision{Name: at.Addr().Unmap().String(), Port: at.Port()}
+	if n = g.names.behind(at.Addr().Unmap()); n == nil {
+		d.Reason = "no name has this address"
+		return n, port, d
+	}
+	d.Name = n.name
+	port, ok := portAmong(n.ports, d.Port)
+	if !ok {
+		d.Reason = g.config.Rules.Refusal(n.name, d.Port)
+	}
+	return n, port, d
+}
 
 func portAmong(ports []egress.Port, number uint16) (egress.Port, bool) {
 	i := slices.IndexFunc(ports, func(p egress.Port) bool { return p.Number == number })

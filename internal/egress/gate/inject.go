@@ -139,7 +139,7 @@ func (in *injector) close() {
 // serve answers the requests of a connection. The gate has already read first from it.
 func (in *injector) serve(c *conn, n *name, first []byte) {
 	c.decision.Allowed = true
-	if !in.gate.enter(in.places, in.gate.ctx, n.name, injectPort, "connections to hosts of credentials are open") {
+	if !in.gate.enter(in.places, n.name, injectPort, "connections to hosts of credentials are open") {
 		c.reset()
 		return
 	}

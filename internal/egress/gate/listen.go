@@ -124,20 +124,17 @@ func (g *Gate) admit(l *listener, c *net.TCPConn) bool {
 		return g.in.take(g.ctx) // it is not the command's
 	}
 	at := c.LocalAddr().(*net.TCPAddr).AddrPort()
-	name := at.Addr().Unmap().String()
-	if n := g.names.behind(at.Addr().Unmap()); n != nil {
-		name = n.name
-	}
-	return g.enter(g.out, g.ctx, name, at.Port(), "connections are open")
+	_, _, d := g.target(at)
+	return g.enter(g.out, d.Name, at.Port(), "connections are open")
 }
 
 // enter waits for a slot. Before a wait it reports which limit is reached.
-func (g *Gate) enter(s slots, ctx context.Context, name string, port uint16, full string) bool {
+func (g *Gate) enter(s slots, name string, port uint16, full string) bool {
 	if s.try() {
 		return true
 	}
 	g.decided(egress.Decision{Name: name, Port: port, Allowed: true, Reason: fmt.Sprintf("%d %s, and more of them wait", cap(s), full)})
-	return s.take(ctx)
+	return s.take(g.ctx)
 }
 
 // connect connects to the sandbox's loopback.

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/sbxhost/sbxhost/internal/egress"
 )
 
 // resets are the packets by which the sandbox's kernel refuses connections without a listener. By
@@ -89,21 +87,15 @@ func (r *resets) close() {
 
 // reportUnheard is about a connection without a listener.
 func (g *Gate) reportUnheard(to netip.AddrPort) {
-	d := egress.Decision{Name: to.Addr().String(), Port: to.Port()}
-	n := g.names.behind(to.Addr())
-	if n == nil {
-		if d.Reason = noName; to.Addr() != nameserver().Addr() { // some programs ask it by TCP after UDP
-			g.decided(d)
-		}
-		return
+	n, port, d := g.target(to)
+	if n == nil && to.Addr() == nameserver().Addr() {
+		return // some programs ask it by TCP after UDP
 	}
-	d.Name = n.name
-	if port, ok := portAmong(n.ports, to.Port()); !ok {
-		d.Reason = g.config.Rules.Refusal(n.name, to.Port())
-	} else if _, err := g.addresses(n, port); err != nil {
-		d.Reason = err.Error()
-	} else {
+	if d.Reason == "" {
 		d.Allowed, d.Reason = true, "the gate does not listen for it"
+		if _, err := g.addresses(n, port); err != nil {
+			d.Allowed, d.Reason = false, err.Error()
+		}
 	}
 	g.decided(d)
 }
