@@ -69,33 +69,27 @@ func taskUsage(before, now usage, elapsed time.Duration, mhz float64) *proto.Tas
 
 // descendants sums the present and past use of the processes below one.
 func descendants(pid int) (sum usage) {
-	for _, child := range proc.Children(pid) {
-		dir := fmt.Sprintf("/proc/%d/", child)
+	for pids := proc.Children(pid); len(pids) > 0; pids = pids[1:] {
+		dir := fmt.Sprintf("/proc/%d/", pids[0])
 		stat, _ := os.ReadFile(dir + "stat")
 		status, _ := os.ReadFile(dir + "status")
-		sum.add(parseUsage(stat, status))
-		sum.add(descendants(child))
+		sum.add(string(stat), string(status))
+		pids = append(pids, proc.Children(pids[0])...)
 	}
 	return sum
 }
 
-func (u *usage) add(other usage) {
-	u.user += other.user
-	u.system += other.system
-	u.rss += other.rss
-	u.swap += other.swap
-}
-
-// parseUsage reads /proc/PID/stat and status. The times include ended children that their parent
+// add adds what /proc/PID/stat and status say. The times include ended children that their parent
 // has waited for.
-func parseUsage(stat, status []byte) (u usage) {
+func (u *usage) add(stat, status string) {
 	ticks := func(field int) time.Duration {
-		n, _ := strconv.ParseInt(proc.StatField(string(stat), field), 10, 64)
+		n, _ := strconv.ParseInt(proc.StatField(stat, field), 10, 64)
 		return time.Duration(n) * proc.Tick
 	}
-	u.user, u.system = ticks(14)+ticks(16), ticks(15)+ticks(17)
-	u.rss, u.swap = uint64(proc.StatusBytes(string(status), "VmRSS")), uint64(proc.StatusBytes(string(status), "VmSwap"))
-	return u
+	u.user += ticks(14) + ticks(16)
+	u.system += ticks(15) + ticks(17)
+	u.rss += uint64(proc.StatusBytes(status, "VmRSS"))
+	u.swap += uint64(proc.StatusBytes(status, "VmSwap"))
 }
 
 // clock returns the first processor's frequency in MHz, or zero.

@@ -6,19 +6,24 @@ import (
 	"time"
 )
 
-func TestParseUsage(t *testing.T) {
+func TestUsage(t *testing.T) {
 	t.Parallel()
 	const stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 0 0 150 20 3 4 20 0 1 0 99 1 2 3\n"
 	const status = "Name:\ta) b (c\nVmPeak:\t 9000 kB\nVmRSS:\t    1024 kB\nVmSwap:\t       8 kB\n"
-	want := usage{user: 1530 * time.Millisecond, system: 240 * time.Millisecond, rss: 1 << 20, swap: 8 << 10}
-	if got := parseUsage([]byte(stat), []byte(status)); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if got := parseUsage(nil, nil); got != (usage{}) {
+	var got usage
+	if got.add("", ""); got != (usage{}) {
 		t.Errorf("of a process that has ended: %+v", got)
 	}
+	want := usage{user: 1530 * time.Millisecond, system: 240 * time.Millisecond, rss: 1 << 20, swap: 8 << 10}
+	if got.add(stat, status); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	want = usage{user: 2 * want.user, system: 2 * want.system, rss: 2 * want.rss, swap: 2 * want.swap}
+	if got.add(stat, status); got != want {
+		t.Errorf("of two: got %+v, want %+v", got, want)
+	}
 	own, _ := os.ReadFile("/proc/self/status")
-	if got := parseUsage(nil, own); got.rss == 0 {
+	if got.add("", string(own)); got.rss <= want.rss {
 		t.Errorf("of this process: %+v", got)
 	}
 }
@@ -31,8 +36,8 @@ func TestTaskUsage(t *testing.T) {
 	}
 }
 
-func FuzzParseUsage(f *testing.F) {
-	f.Add([]byte("1 (a) S 0 0 0 0 0 0 0 0 0 0 1 2 3 4"), []byte("VmRSS: 1 kB\n"))
-	f.Add([]byte(")"), []byte("VmRSS"))
-	f.Fuzz(func(t *testing.T, stat, status []byte) { parseUsage(stat, status) })
+func FuzzUsage(f *testing.F) {
+	f.Add("1 (a) S 0 0 0 0 0 0 0 0 0 0 1 2 3 4", "VmRSS: 1 kB\n")
+	f.Add(")", "VmRSS")
+	f.Fuzz(func(t *testing.T, stat, status string) { new(usage).add(stat, status) })
 }
