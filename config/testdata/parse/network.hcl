@@ -1,5 +1,5 @@
 sandbox "good" {
-  network    = ["registry.npmjs.org", "*.Bücher.example:8443,443", "db.internal:5432 private"]
+  network    = ["registry.npmjs.org", "*.XN--Bcher-kva.example:8443,443", "db.internal:5432 private"]
   host_ports = [5432, 6379]
   publish    = [3000, "8080:80", "192.0.2.1:8080:80"]
 }
