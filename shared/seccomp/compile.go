@@ -41,8 +41,12 @@ func compile(a arch, rules []rule) ([]bpf.RawInstruction, error) {
 	for _, name := range conditional(rules) {
 		program = append(program, blockOf(a, rules, name)...)
 	}
-	for _, e := range [...]errno{eperm, enosys} {
-		program = append(program, refuseAll(a, rules, e)...)
+	for _, r := range rules {
+		for _, name := range r.calls {
+			if len(r.tests) == 0 {
+				program = append(program, a.at(name, deny(r.deny))...)
+			}
+		}
 	}
 	return bpf.Assemble(append(program, bpf.RetConstant{Val: retAllow}))
 }
@@ -57,9 +61,7 @@ func compileTracing(a arch) ([]bpf.RawInstruction, error) {
 		bpf.LoadAbsolute{Off: offNumber, Size: 4},
 	}
 	for i, call := range traced.Calls() {
-		if number := a.numberOf(call.Name); number != absent {
-			program = append(program, bpf.JumpIf{Cond: bpf.JumpEqual, Val: number, SkipFalse: 1}, bpf.RetConstant{Val: retTrace | uint32(traced.Mark(i))})
-		}
+		program = append(program, a.at(call.Name, bpf.RetConstant{Val: retTrace | uint32(traced.Mark(i))})...)
 	}
 	return bpf.Assemble(append(program, bpf.RetConstant{Val: retAllow}))
 }
@@ -73,45 +75,24 @@ func over(instructions int) uint8 {
 	return uint8(instructions)
 }
 
-// blockOf makes the block for one call whose arguments matter.
-func blockOf(a arch, rules []rule, name string) []bpf.Instruction {
+// at executes a block for one call, if the architecture has it.
+func (a arch) at(name string, block ...bpf.Instruction) []bpf.Instruction {
 	number := a.numberOf(name)
 	if number == absent {
 		return nil
 	}
+	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: number, SkipFalse: over(len(block))}}, block...)
+}
+
+// blockOf makes the block for one call whose arguments matter.
+func blockOf(a arch, rules []rule, name string) []bpf.Instruction {
 	var block []bpf.Instruction
 	for _, r := range rules {
 		if slices.Contains(r.calls, name) {
 			block = append(block, refuseIf(r)...)
 		}
 	}
-	block = append(block, bpf.RetConstant{Val: retAllow})
-	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: number, SkipFalse: over(len(block))}}, block...)
-}
-
-// refuseAll refuses with e the calls that are refused whatever their arguments.
-func refuseAll(a arch, rules []rule, e errno) (list []bpf.Instruction) {
-	var numbers []uint32
-	for _, r := range rules {
-		if len(r.tests) > 0 || r.deny != e {
-			continue
-		}
-		for _, name := range r.calls {
-			if number := a.numberOf(name); number != absent {
-				numbers = append(numbers, number)
-			}
-		}
-	}
-	if len(numbers) == 0 {
-		return nil
-	}
-	for i, n := range numbers {
-		// Each comparison jumps to the return after the last one. The last one skips this return if
-		// it is another call.
-		list = append(list, bpf.JumpIf{Cond: bpf.JumpEqual, Val: n, SkipTrue: over(len(numbers) - 1 - i)})
-	}
-	list[len(list)-1] = bpf.JumpIf{Cond: bpf.JumpEqual, Val: numbers[len(numbers)-1], SkipFalse: 1}
-	return append(list, deny(e))
+	return a.at(name, append(block, bpf.RetConstant{Val: retAllow})...)
 }
 
 // conditional lists the calls that some rule refuses for some arguments alone.
@@ -134,10 +115,7 @@ func refuseIf(r rule) []bpf.Instruction {
 	for _, t := range slices.Backward(r.tests) {
 		head := []bpf.Instruction{bpf.LoadAbsolute{Off: offArgs + 8*uint32(t.arg), Size: 4}}
 		jump := bpf.JumpIf{Cond: bpf.JumpEqual, Val: t.value, SkipFalse: over(len(code))}
-		switch {
-		case t.op == anyBit:
-			jump.Cond, jump.Val = bpf.JumpBitsSet, t.mask
-		case t.mask != all:
+		if t.mask != all {
 			head = append(head, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: t.mask})
 		}
 		if t.op == notEqual {

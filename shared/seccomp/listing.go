@@ -41,9 +41,6 @@ func (t test) String() string {
 		format = "%#o"
 	}
 	left := t.name
-	if t.op == anyBit {
-		return fmt.Sprintf("%s & "+format, left, t.mask)
-	}
 	if t.mask != all {
 		left = fmt.Sprintf("%s & "+format, left, t.mask)
 	}

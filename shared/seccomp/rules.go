@@ -39,8 +39,7 @@ type test struct {
 type op uint8
 
 const (
-	anyBit   op = iota // arg & mask != 0
-	equal              // arg & mask == value
+	equal    op = iota // arg & mask == value
 	notEqual           // arg & mask != value
 )
 
@@ -72,8 +71,8 @@ const (
 // rules are the policy. The calls that programs make most often, and whose arguments matter, come
 // first: the kernel caches the answer for a call whose arguments do not matter.
 func rules(o Options) []rule {
-	mode := func(arg int) test { return test{arg, "mode", anyBit, setIDs, 0} }
-	creating := func(arg int) test { return test{arg, "flags", anyBit, openCreates, 0} }
+	mode := func(arg int) test { return test{arg, "mode", notEqual, setIDs, 0} }
+	creating := func(arg int) test { return test{arg, "flags", notEqual, openCreates, 0} }
 	family := func(o op, f uint32) test { return test{0, "family", o, all, f} }
 	kind := func(t uint32) test { return test{1, "type", equal, sockType, t} }
 
@@ -129,8 +128,8 @@ func rules(o Options) []rule {
 		p.refuse(whyNetwork, "socket socketpair", family(notEqual, afUnix))
 	}
 	if o.NoTruncation {
-		p.refuse(whyTruncate, "openat", test{2, "flags", anyBit, openTruncates, 0}, test{2, "flags", equal, openAccess, 0})
-		p.refuse(whyTruncate, "open", test{1, "flags", anyBit, openTruncates, 0}, test{1, "flags", equal, openAccess, 0})
+		p.refuse(whyTruncate, "openat", test{2, "flags", notEqual, openTruncates, 0}, test{2, "flags", equal, openAccess, 0})
+		p.refuse(whyTruncate, "open", test{1, "flags", notEqual, openTruncates, 0}, test{1, "flags", equal, openAccess, 0})
 		p.refuse(whyTruncate, "truncate")
 	}
 	if o.Unhidden {
@@ -150,11 +149,11 @@ func rules(o Options) []rule {
 	}
 	p.refuse(whyPersona, "personality", persona...)
 	if !o.NestedUserNamespaces {
-		p.refuse(whyNamespaces, "clone", test{0, "flags", anyBit, cloneNew, 0})
-		p.refuse(whyNamespaces, "unshare", test{0, "flags", anyBit, cloneNew | cloneNewTime, 0})
+		p.refuse(whyNamespaces, "clone", test{0, "flags", notEqual, cloneNew, 0})
+		p.refuse(whyNamespaces, "unshare", test{0, "flags", notEqual, cloneNew | cloneNewTime, 0})
 		p.refuse(whyNamespaces, "setns")
 		// An overlay, which needs a namespace, makes such devices too.
-		p.refuse(whyDevice, "renameat2", test{4, "flags", anyBit, renameWhiteout, 0})
+		p.refuse(whyDevice, "renameat2", test{4, "flags", notEqual, renameWhiteout, 0})
 		p.refuse(whyMounts, "mount umount2 pivot_root chroot mount_setattr move_mount "+
 			"open_tree open_tree_attr fsopen fsconfig fsmount fspick")
 	}
