@@ -33,9 +33,9 @@ func MustWork(id string) bool { return probeByID(id).Works }
 // ControlIsGranted says that a probe has its control in the engine.
 func ControlIsGranted(id string) bool {
 	p := probeByID(id)
-	return p.Tried() && p.Where() == probes.ControlGranted && !p.Works
+	return p.Tried() && p.ControlGranted() && !p.Works
 }
 
 // NeedsPrivilege says that a probe tries what the host, too, lets none but a
 // privileged process do.
-func NeedsPrivilege(id string) bool { return probeByID(id).Where() == probes.ControlPrivileged }
+func NeedsPrivilege(id string) bool { return probeByID(id).Privileged }

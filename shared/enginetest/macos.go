@@ -1,7 +1,6 @@
 package enginetest
 
 import (
-	"errors"
 	"io/fs"
 	"maps"
 	"os"
@@ -71,13 +70,12 @@ func MacTrials(dir, as, home string) ([]MacTrial, error) {
 func (m *MacTrial) fill(planted, told *scene.Kit, p *probes.Probe) error {
 	real := planted.Layout(p.Place(), p.ID)
 	defer real.Close()
-	err := real.Plant()
-	if err != nil && !errors.As(err, new(scene.AbsentError)) { // a Mac may have what is absent here
+	if err := real.Plant(); err != nil { // a Mac may have what is absent here
 		return err
 	}
 	rename := func(s string) string { return strings.ReplaceAll(s, planted.Dir, told.Dir) }
 	m.Links, m.Volume = map[string]string{}, map[string]string{}
-	err = filepath.WalkDir(real.Dir, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(real.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Type()&fs.ModeSymlink == 0 {
 			return err
 		}
@@ -101,7 +99,7 @@ func (m *MacTrial) fill(planted, told *scene.Kit, p *probes.Probe) error {
 	}
 	t := p.Asked(at)
 	m.Requires, m.Trial = append(probes.Requires(p.Features, t), slices.DeleteFunc(p.Shows(t), func(f shared.Feature) bool { return f == shared.FeatureNetworkTCP })...), onMac(t)
-	if p.Where() == probes.ControlGranted && !p.Works {
+	if p.ControlGranted() && !p.Works {
 		granted := onMac(p.Granted(at))
 		m.Granted = &granted
 	}

@@ -192,7 +192,7 @@ func keptOverlay(s *subject) {
 	if err != nil || string(text) != "kept\n" {
 		s.Failf("there it is %q: %v", text, err)
 	}
-	s.Must(keptAsKernelDoes(upper))
+	s.keptAsKernelDoes(upper)
 	if scene.HostHas(s.Path("ws/made")) != nil {
 		s.Failf("it is in the workspace")
 	}
@@ -260,13 +260,9 @@ func terminates(s *subject) {
 	s.Must(err)
 	name = strings.ToLower(name)
 	addr, err := net.ResolveTCPAddr("tcp4", name+":443")
-	if err != nil {
-		s.End(scene.NotApplicable, "the machine's own name has no address: %v", err)
-	}
+	s.Needs(err == nil, "the machine's own name has no address: %v", err)
 	l, err := net.ListenTCP("tcp4", addr)
-	if err != nil {
-		s.End(scene.NotApplicable, "nothing can listen where hosts of credentials do: %v", err)
-	}
+	s.Needs(err == nil, "nothing can listen where hosts of credentials do: %v", err)
 	form := func(text shared.Secret) tls.Certificate {
 		pair, err := tls.X509KeyPair([]byte(text), []byte(text))
 		s.Must(err)
@@ -394,9 +390,7 @@ func maskAndPriority(s *subject) {
 
 // plainProcess is for engines that do not isolate, too, which have no probes.
 func plainProcess(s *subject) {
-	if runtime.GOOS != "linux" {
-		s.End(scene.NotApplicable, "there is no /proc here")
-	}
+	s.Needs(runtime.GOOS == "linux", "there is no /proc here")
 	for _, script := range []bool{false, true} {
 		t := s.Trying("descriptors")
 		t.Script = script

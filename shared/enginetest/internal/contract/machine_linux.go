@@ -12,46 +12,42 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/proc"
-	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
 // keptAsKernelDoes looks for what the kernel keeps of an overlay in which "file" was removed, and "keys"
 // made anew.
-func keptAsKernelDoes(upper string) error {
+func (s *subject) keptAsKernelDoes(upper string) {
 	var file unix.Stat_t
 	if err := unix.Lstat(filepath.Join(upper, "file"), &file); err != nil || file.Mode&unix.S_IFMT != unix.S_IFCHR || file.Rdev != 0 {
-		return fmt.Errorf("a file that was removed is no whiteout there: mode %#o: %v", file.Mode, err)
+		s.Failf("a file that was removed is no whiteout there: mode %#o: %v", file.Mode, err)
 	}
 	const attribute = "user.overlay.opaque"
 	value := make([]byte, 16)
 	if n, err := unix.Lgetxattr(filepath.Join(upper, "keys"), attribute, value); err != nil || string(value[:n]) != "y" {
-		return fmt.Errorf("a directory that was made anew does not have %s there: %v", attribute, err)
+		s.Failf("a directory that was made anew does not have %s there: %v", attribute, err)
 	}
-	return nil
 }
 
 // peakMemory is the most that a process ever had in memory at once.
-func peakMemory(pid int) (int64, error) {
+func (s *subject) peakMemory(pid int) int64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	peak := proc.StatusBytes(string(text), "VmHWM")
 	if peak == 0 {
-		return 0, fmt.Errorf("process %d has no memory: it has ended", pid)
+		s.Failf("process %d has no memory: it has ended", pid)
 	}
-	return peak, nil
+	return peak
 }
 
 // holdings counts the system's resources that a process has, by their kind.
-func holdings(pid int) (map[string]int, error) {
+func (s *subject) holdings(pid int) map[string]int {
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		return nil, scene.AbsentError("descriptors of the engine's process cannot be counted: " + err.Error())
-	}
-	return map[string]int{"open descriptors": len(open), "child processes": len(proc.Children(pid))}, nil
+	s.Needs(err == nil, "descriptors of the engine's process cannot be counted: %v", err)
+	return map[string]int{"open descriptors": len(open), "child processes": len(proc.Children(pid))}
 }
 
 // adopt marks a process, and the processes that it has started, by a limit that has no effect. All
 // processes that they start later inherit the mark, wherever they go.
-func adopt(s *subject, pid int) (mark uint64, err error) {
+func (s *subject) adopt(pid int) (mark uint64) {
 	mark = 500_000 + uint64(s.IPCKey()%100_000)
 	for family := []int{pid}; len(family) > 0; family = family[1:] {
 		var limit unix.Rlimit
@@ -59,12 +55,10 @@ func adopt(s *subject, pid int) (mark uint64, err error) {
 		if limit.Cur = mark; err == nil {
 			err = unix.Prlimit(family[0], unix.RLIMIT_MSGQUEUE, &limit, nil)
 		}
-		if err != nil && family[0] == pid {
-			return 0, scene.AbsentError("the engine's process cannot be marked: " + err.Error())
-		}
+		s.Needs(err == nil || family[0] != pid, "the engine's process cannot be marked: %v", err)
 		family = append(family, proc.Children(family[0])...)
 	}
-	return mark, nil
+	return mark
 }
 
 // marked returns an error while there are processes with a mark.

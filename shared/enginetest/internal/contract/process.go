@@ -99,15 +99,12 @@ func givenBack(s *subject) {
 		}
 	}
 	commands() // a part of their resources stays for good reasons
-	before, err := holdings(l.Pid())
-	s.Must(err)
+	before := s.holdings(l.Pid())
 	commands()
 	// An engine may release resources after it has reported the end.
 	s.Until(func() error {
-		after, err := holdings(l.Pid())
-		s.Must(err)
 		var grown []error
-		for what, have := range after {
+		for what, have := range s.holdings(l.Pid()) {
 			if have-before[what] >= n/2 {
 				grown = append(grown, fmt.Errorf("the engine's process has %d %s before and %d after %d more commands", before[what], what, have, n))
 			}
@@ -119,8 +116,7 @@ func givenBack(s *subject) {
 // outlived ends an engine's process while a command runs, and looks for what it has started.
 func outlived(s *subject) {
 	l := s.launch()
-	mark, err := adopt(s, l.Pid())
-	s.Must(err)
+	mark := s.adopt(l.Pid())
 	s.started(s.open(), s.sh("sleep 181 & echo; sleep 181"), nil)
 	l.Disconnect()
 	s.Until(func() error { return cmp.Or(exited(l), marked(mark)) })

@@ -159,9 +159,7 @@ func boundTogether(s *subject) {
 	spec := s.oneMachine()
 	spec.Limits.PIDs = 60
 	sandbox, err := s.Engine.Open(s.Ctx, spec)
-	if err != nil {
-		s.End(scene.NotApplicable, "limits.pids is not held here: %v", err)
-	}
+	s.Needs(err == nil, "limits.pids is not held here: %v", err)
 	defer sandbox.Close(s.Ctx)
 	const some = `i=0; while [ $i -lt 15 ]; do sleep 1000 </dev/null >/dev/null 2>&1 & i=$((i+1)); done; jobs -p | wc -l`
 	started := 0

@@ -116,18 +116,15 @@ func (s *subject) grown(f func()) {
 	if s.Kit.Launch != nil {
 		pid = s.launch().Pid()
 	}
-	before, err := peakMemory(pid)
-	s.Must(err)
+	before := s.peakMemory(pid)
 	f()
-	after, err := peakMemory(pid)
-	s.Must(err)
-	if after-before > memoryAllowed {
-		s.Failf("process %d grew by %d MiB", pid, (after-before)>>20)
+	if grown := s.peakMemory(pid) - before; grown > memoryAllowed {
+		s.Failf("process %d grew by %d MiB", pid, grown>>20)
 	}
 }
 
 // matchStream compares a stream with the pattern of a seed.
-func matchStream(r io.Reader, seed uint64, n int64) error {
+func matchStream(r io.Reader, seed byte, n int64) error {
 	got, want := fnv.New64a(), fnv.New64a()
 	read, err := io.Copy(got, r)
 	if err != nil {
@@ -145,7 +142,7 @@ func (s *subject) matchBoth(stdout, stderr *os.File, n int64) {
 	outputs := []*os.File{stdout, stderr}
 	s.Together(2, func(i int) {
 		defer outputs[i].Close() // with which a command that writes something else ends
-		s.Must(matchStream(outputs[i], uint64(i+1), n))
+		s.Must(matchStream(outputs[i], byte(i+1), n))
 	})
 }
 
@@ -243,8 +240,7 @@ func lateReader(s *subject) {
 // hostTerminal gives a command a terminal, resizes it, and types ^C.
 func hostTerminal(s *subject) {
 	sandbox := s.open()
-	master, slave, err := s.Terminal()
-	s.Must(err)
+	master, slave := s.Terminal()
 	s.Must(pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}))
 	shows := func(want string) {
 		if shown, err := actor.ReadUntil(master, want); err != nil {
@@ -265,7 +261,7 @@ func hostTerminal(s *subject) {
 	s.endsBy(p, shared.ExitStatus{Code: 8})
 	// Job control: what is typed reaches the command as a signal.
 	p = start("trap 'exit 9' INT && echo typing", "typing")
-	_, err = master.Write([]byte{3})
+	_, err := master.Write([]byte{3})
 	s.Must(err)
 	s.endsBy(p, shared.ExitStatus{Code: 9})
 }

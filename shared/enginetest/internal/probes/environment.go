@@ -41,12 +41,9 @@ func loaderVariables(s *scene.Scene) {
 	}
 	cmd := exec.CommandContext(s.Ctx, "/bin/sh", "-c", ":")
 	cmd.Env = env
-	if err := cmd.Run(); err != nil {
-		s.End(scene.NotApplicable, "no /bin/sh here: %v", err)
-	}
-	if !traced() {
-		s.End(scene.NotApplicable, "the loader of this machine has no LD_DEBUG")
-	}
+	err := cmd.Run()
+	s.Needs(err == nil, "no /bin/sh here: %v", err)
+	s.Needs(traced(), "the loader of this machine has no LD_DEBUG")
 }
 
 // hostPath looks a command up by a PATH that names a directory of the host.

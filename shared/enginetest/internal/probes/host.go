@@ -17,12 +17,10 @@ func hostProbes() []Probe {
 	// odd shows a directory of that name. Either the directory is at its path, and its contents can
 	// be read and not written; or the engine refuses the name.
 	odd := func(id, title, name string) Probe {
-		return Probe{ID: id, Title: title, Unmodelled: decidedByEngine, Works: true, Refusal: true, prepare: all(func(s *scene.Scene) error {
+		return Probe{ID: id, Title: title, Unmodelled: decidedByEngine, Works: true, Refusal: true, prepare: all(func(s *scene.Scene) {
 			s.Values["odd"] = s.Path("odd", name)
-			if err := s.Write(filepath.Join("odd", name, "file"), s.Canary); err != nil {
-				return scene.AbsentError("this file system does not take the name: " + err.Error())
-			}
-			return nil
+			err := s.Write(filepath.Join("odd", name, "file"), s.Canary)
+			s.Needs(err == nil, "this file system does not take the name: %v", err)
 		}, rememberTree), show: "{odd}", act: "read-canary {canary} {odd}/file then !create {odd}/new", after: treeUnchanged}
 	}
 	return []Probe{
@@ -40,7 +38,7 @@ func hostProbes() []Probe {
 		odd("host.12", "a mount whose name has control characters", "a\x1b[31m\x01\x7f"),
 		{ID: "host.13", Title: "a missing path must be refused with its attribute", Unmodelled: decidedByRequest, custom: missing},
 		{ID: "host.26", Title: "a fifo as what is shown does not hang it", Only: OnlyLinux, Refusal: true, Works: true,
-			prepare: func(s *scene.Scene) error { return syscall.Mkfifo(s.Path("outside/fifo"), 0o600) }, show: "{outside}/fifo", act: "nothing"},
+			prepare: func(s *scene.Scene) { s.Must(syscall.Mkfifo(s.Path("outside/fifo"), 0o600)) }, show: "{outside}/fifo", act: "nothing"},
 	}
 }
 

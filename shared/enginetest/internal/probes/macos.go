@@ -33,19 +33,13 @@ func macosProbes() []Probe {
 		{ID: "macos.14", Title: "agents of launchd and preferences in a home that is shown writable", Only: OnlyDarwin,
 			prepare: all(planting("home/Library/LaunchAgents/file"), planting("home/Library/Preferences/file")), trial: change(inHome).and(showing("{dir}/home", shared.ReadWrite)),
 			act: "create-remove {dir}/home/Library/LaunchAgents/sbxhost.probe.plist {dir}/home/Library/Preferences/sbxhost.probe.plist"},
-		{ID: "macos.15", Title: "typing into a terminal that is standard input alone (TIOCSTI)", Only: OnlyDarwin, prepare: func(s *scene.Scene) (err error) {
-			_, s.Foreign, err = s.Terminal()
-			return err
-		}, trial: func(s *scene.Scene, t *scene.Trial) { t.Stdin = s.Foreign }, act: "tiocsti", grant: func(_ *scene.Scene, t *scene.Trial) { t.Stdin, t.TTY = nil, true }},
+		{ID: "macos.15", Title: "typing into a terminal that is standard input alone (TIOCSTI)", Only: OnlyDarwin, prepare: func(s *scene.Scene) { _, s.Foreign = s.Terminal() }, trial: func(s *scene.Scene, t *scene.Trial) { t.Stdin = s.Foreign }, act: "tiocsti", grant: func(_ *scene.Scene, t *scene.Trial) { t.Stdin, t.TTY = nil, true }},
 		{ID: "macos.16", Title: "a file that no mount shows, on the data volume", Only: OnlyDarwin, act: "read-canary {canary} /System/Volumes/Data{outside}/secret",
 			grant: showing("{outside}", shared.ReadOnly)},
-		{ID: "macos.17", Title: "the same by its number", Only: OnlyDarwin, prepare: func(s *scene.Scene) error {
+		{ID: "macos.17", Title: "the same by its number", Only: OnlyDarwin, prepare: func(s *scene.Scene) {
 			var st syscall.Stat_t
-			if err := syscall.Stat(s.Path("outside/secret"), &st); err != nil {
-				return err
-			}
+			s.Must(syscall.Stat(s.Path("outside/secret"), &st))
 			s.Values["volume"] = fmt.Sprintf("/.vol/%d/%d", st.Dev, st.Ino)
-			return nil
 		}, act: "read-canary {canary} {volume}", grant: showing("{outside}", shared.ReadOnly), Maybe: true},
 		{ID: "macos.18", Title: "a hidden file in another case", Only: OnlyDarwin, Maybe: true, hide: "{ws}/.env", act: "read-canary {canary} {ws}/.ENV", grant: unhidden},
 	}

@@ -18,12 +18,10 @@ import (
 
 // listen makes the host serve the scene's canary at an address, which is then {addr}.
 func listen(network, address string) preparation {
-	return func(s *scene.Scene) error {
+	return func(s *scene.Scene) {
 		s.Values["addr"] = s.Fill(address)[0]
 		l, err := net.Listen(network, s.Values["addr"])
-		if err != nil {
-			return scene.AbsentError(err.Error())
-		}
+		s.Needs(err == nil, "%v", err)
 		s.Values["addr"] = l.Addr().String()
 		s.Serve(l, func(c net.Conn) {
 			io.WriteString(c, cmp.Or(s.Values["answer"], s.Canary))
@@ -32,16 +30,13 @@ func listen(network, address string) preparation {
 			}
 			io.Copy(io.Discard, c)
 		})
-		return nil
 	}
 }
 
 // listenPacket makes the host answer datagrams.
-func listenPacket(s *scene.Scene) error {
+func listenPacket(s *scene.Scene) {
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		return scene.AbsentError(err.Error())
-	}
+	s.Needs(err == nil, "%v", err)
 	s.Cleanup(func() { c.Close() })
 	s.Values["addr"] = c.LocalAddr().String()
 	go func() {
@@ -54,7 +49,6 @@ func listenPacket(s *scene.Scene) error {
 			c.WriteTo([]byte(s.Canary), from)
 		}
 	}()
-	return nil
 }
 
 // outwardAddress is an address of the machine that is not on its loopback.
@@ -65,16 +59,14 @@ func outwardAddress() (net.IP, error) {
 			return ip.IP, nil
 		}
 	}
-	return nil, errors.Join(err, scene.AbsentError("the machine has no address but its loopback"))
+	return nil, errors.Join(err, errors.New("the machine has no address but its loopback"))
 }
 
 // listenOutward makes the host serve at outwardAddress.
-func listenOutward(s *scene.Scene) error {
+func listenOutward(s *scene.Scene) {
 	ip, err := outwardAddress()
-	if err != nil {
-		return err
-	}
-	return listen("tcp", net.JoinHostPort(ip.String(), "0"))(s)
+	s.Needs(err == nil, "%v", err)
+	listen("tcp", net.JoinHostPort(ip.String(), "0"))(s)
 }
 
 // onHostNetwork gives the trial the host's network.
@@ -99,39 +91,30 @@ func port(s *scene.Scene) uint16 {
 }
 
 // listenNamed makes the host serve at its own {name}, which needs no other machine.
-func listenNamed(s *scene.Scene) error {
+func listenNamed(s *scene.Scene) {
 	name, err := os.Hostname()
-	if err != nil {
-		return err
-	}
-	if strings.HasPrefix(name, "localhost") || strings.Contains(name, "_") {
-		return scene.AbsentError("the machine has no name that a rule can list")
-	}
+	s.Must(err)
+	s.Needs(!strings.HasPrefix(name, "localhost") && !strings.Contains(name, "_"), "the machine has no name that a rule can list")
 	addr, err := net.ResolveTCPAddr("tcp4", name+":0")
-	if err != nil {
-		return scene.AbsentError("the machine's own name has no address: " + err.Error())
-	}
-	err = listen("tcp", addr.String())(s)
+	s.Needs(err == nil, "the machine's own name has no address: %v", err)
 	s.Values["name"] = strings.ToLower(name)
+	listen("tcp", addr.String())(s)
 	s.Values["numeric"] = s.Values["addr"]
 	s.Values["addr"] = fmt.Sprintf("%s:%d", s.Values["name"], port(s))
-	return err
 }
 
 // listenWeb is listenNamed with an answer of HTTP.
-func listenWeb(s *scene.Scene) error {
+func listenWeb(s *scene.Scene) {
 	s.Values["answer"] = fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(s.Canary), s.Canary)
-	return listenNamed(s)
+	listenNamed(s)
 }
 
 // freePort finds a port of the loopback that nobody has, for {addr}.
-func freePort(s *scene.Scene) error {
+func freePort(s *scene.Scene) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return scene.AbsentError(err.Error())
-	}
+	s.Needs(err == nil, "%v", err)
 	s.Values["addr"] = l.Addr().String()
-	return l.Close()
+	s.Must(l.Close())
 }
 
 // hears waits for the command's events, and keeps one that it looks for.
@@ -147,6 +130,11 @@ func hears(wanted func(*scene.Scene, shared.Event) bool) change {
 			}
 		}
 	}
+}
+
+// needScoping needs Landlock's scopes for abstract sockets.
+func needScoping(s *scene.Scene) {
+	s.Needs(scopesSockets(), "this kernel cannot keep a command from abstract sockets of its network (Landlock ABI 6)")
 }
 
 // eventAbout says whether an event is about {name}.
@@ -211,18 +199,15 @@ func networkProbes() []Probe {
 		{ID: "net.09", Title: "an abstract socket of the host", Only: OnlyLinux, prepare: listen("unix", "@{canary}"), act: dialUnix},
 		{ID: "net.10", Title: "the same with the host's network", Only: OnlyLinux,
 			prepare: all(needScoping, listen("unix", "@{canary}")), trial: onHostNetwork, act: dialUnix},
-		{ID: "net.11", Title: "where abstract sockets cannot be kept out, an event says so", Only: OnlyLinux, Works: true, prepare: func(s *scene.Scene) error {
-			if needScoping(s) == nil {
-				return scene.AbsentError("this kernel can scope abstract sockets")
-			}
-			return nil
+		{ID: "net.11", Title: "where abstract sockets cannot be kept out, an event says so", Only: OnlyLinux, Works: true, prepare: func(s *scene.Scene) {
+			s.Needs(!scopesSockets(), "this kernel can scope abstract sockets")
 		}, act: "nothing", trial: change(onHostNetwork).and(hears(func(*scene.Scene, shared.Event) bool { return true })), after: eventArrived},
 		{ID: "net.12", Title: "a socket that no mount shows", prepare: listen("unix", "{outside}/s"), act: dialUnix, grant: showing("{outside}", shared.ReadOnly)},
 		{ID: "net.13", Title: "a hidden socket in a read-only mount", prepare: listen("unix", "{shown}/s"), show: "{shown}", hide: "{shown}/s",
 			act: dialUnix},
 		{ID: "net.14", Title: "a hidden socket in the workspace", prepare: listen("unix", "{ws}/s"), hide: "{ws}/s", act: dialUnix},
 		{ID: "net.15", Title: "a hidden socket by a symlink",
-			prepare: all(listen("unix", "{ws}/s"), linkTo("s", "ws/alias")), hide: "{ws}/s", act: "dial unix {ws}/alias {canary}"},
+			prepare: all(linkTo("s", "ws/alias"), listen("unix", "{ws}/s")), hide: "{ws}/s", act: "dial unix {ws}/alias {canary}"},
 		{ID: "net.16", Title: "the engine's own descriptors", Only: OnlyLinux, act: "descriptors", grant: does("do openat -100 {kit} 0 then descriptors")},
 		{ID: "net.17", Title: "sockets among the engine's variables", Unmodelled: decidedByEngine,
 			act:   "variables SBXHOST_CHANNEL SBXHOST_ENGINE PLUGIN_UNIX_SOCKET_DIR PLUGIN_PROTOCOL_VERSIONS SBXHOST_TOKEN",
@@ -236,7 +221,7 @@ func networkProbes() []Probe {
 		onIt("net.23", "raw sockets on the host's network", "do socket 2 3 1 or do socket 10 3 58"),
 		privilegedPorts,
 		{ID: "net.25", Title: "the host's loopback, from a network that is said to be translated", Features: []shared.Feature{shared.FeatureNetworkTranslated},
-			prepare: listen("tcp", "127.0.0.1:0"), trial: onHostNetwork, act: dialTCP, control: controlOutside},
+			prepare: listen("tcp", "127.0.0.1:0"), trial: onHostNetwork, act: dialTCP},
 		refused("net.27", "a name that no rule lists", listenNamed, byName),
 		{ID: "net.36", Title: "a name that one rule lists and another denies, of which an event tells", prepare: listenNamed,
 			trial: change(byName).and(listed, rule("!{name}"), hears(func(s *scene.Scene, e shared.Event) bool { return eventAbout(s, e, "false") })),
@@ -261,10 +246,10 @@ func networkProbes() []Probe {
 		{ID: "net.28", Title: "a port of the host that host_ports lists works", Works: true, prepare: listen("tcp", "127.0.0.1:0"), trial: func(s *scene.Scene, t *scene.Trial) {
 			t.Spec.Network.HostPorts = []uint16{port(s) ^ 1, port(s)} // not the first alone
 		}, act: dialTCP},
-		{ID: "net.29", Title: "a published port works", Works: true, prepare: func(s *scene.Scene) error {
-			err := freePort(s)
+		{ID: "net.29", Title: "a published port works", Works: true, prepare: func(s *scene.Scene) {
+			freePort(s)
 			s.Values["other"] = strconv.Itoa(int(port(s)))
-			return errors.Join(err, freePort(s))
+			freePort(s)
 		}, trial: func(s *scene.Scene, t *scene.Trial) {
 			t.Spec.Network.Publish = []string{s.Values["other"], fmt.Sprintf("127.0.0.1:%d:%d", port(s), port(s)^1)}
 			t.During = func(shared.Process) {
@@ -292,13 +277,10 @@ func networkProbes() []Probe {
 			change(byName).and(rule(fmt.Sprintf("{name}:%d private", port(s)^1)))(s, t)
 		}, act: dialTCP, grant: listed},
 		refused("net.38", "a private address of a name whose rule has none", listenNamed, change(byName).and(rule("{addr}"))),
-		refused("net.39", "a name that ends like one that a rule lists", func(s *scene.Scene) error {
-			err := listenNamed(s)
-			if name := s.Values["name"]; err == nil && (len(name) < 2 || strings.Contains("-.", name[1:2])) {
-				return scene.AbsentError("no rule can list the end of the machine's name")
-			}
-			s.Values["end"] = strings.TrimPrefix(s.Values["addr"], s.Values["name"][:min(1, len(s.Values["name"]))])
-			return err
+		refused("net.39", "a name that ends like one that a rule lists", func(s *scene.Scene) {
+			listenNamed(s)
+			s.Values["end"] = s.Values["addr"][1:]
+			s.Needs(!strings.ContainsAny(s.Values["end"][:1], "-.:"), "no rule can list the end of the machine's name")
 		}, change(byName).and(rule("{end} private"))),
 		{ID: "net.40", Title: "a name that a rule lists works by the proxy of each variable", Works: true, Unmodelled: decidedByProxy, Features: []shared.Feature{shared.FeatureNetworkProxy},
 			prepare: listenNamed, trial: change(byName).and(listed),

@@ -5,17 +5,12 @@ package probes
 import (
 	"errors"
 	"os"
-
-	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
 
-var errOnlyLinux = scene.AbsentError("only on Linux")
+// The preparations of probes that are for Linux alone.
+var inheritDirectory, takeHandle, makeSharedMemory, makeMessageQueue preparation
 
-func inheritDirectory(*scene.Scene) error { return errOnlyLinux }
-func takeHandle(*scene.Scene) error       { return errOnlyLinux }
-func makeSharedMemory(*scene.Scene) error { return errOnlyLinux }
-func makeMessageQueue(*scene.Scene) error { return errOnlyLinux }
-func needScoping(*scene.Scene) error      { return errOnlyLinux }
+func scopesSockets() bool { return false }
 
 // exchange cannot be done in one step here.
 func exchange(a, b string) error {

@@ -4,7 +4,6 @@
 package probes
 
 import (
-	"cmp"
 	"runtime"
 	"slices"
 	"strings"
@@ -25,15 +24,14 @@ const (
 )
 
 // A preparation plants what a probe is about, outside of the sandbox.
-type preparation func(s *scene.Scene) error
+type preparation func(s *scene.Scene)
 
 // all does several.
 func all(list ...preparation) preparation {
-	return func(s *scene.Scene) (err error) {
+	return func(s *scene.Scene) {
 		for _, f := range list {
-			err = cmp.Or(err, f(s))
+			f(s)
 		}
-		return err
 	}
 }
 
@@ -79,10 +77,12 @@ type Probe struct {
 	Refusal bool
 
 	// grant changes the trial so that the action succeeds in the engine; of what is hidden
-	// that is to show it. Without it, or with a control that says so, it succeeds without a
-	// sandbox.
+	// that is to show it. Without it, or with outside, the action succeeds without a sandbox.
 	grant   change
-	control control
+	outside bool
+	// Privileged says that it succeeds there with all capabilities: as root, or as the root of a
+	// user namespace of its own.
+	Privileged bool
 	// ownNetwork says that the probe is about the host's own network, to which
 	// an engine that claims FeatureNetworkTranslated grants no access.
 	ownNetwork bool
@@ -109,20 +109,6 @@ const (
 	decidedByLimits  = "a matter of limits, of which profiles have none"
 )
 
-// control is where an action is shown to succeed.
-type control int
-
-const (
-	// ControlGranted runs it in the engine, with what the probe's grant adds. A probe
-	// that has a grant need not say so.
-	ControlGranted control = iota
-	// controlOutside runs it without a sandbox.
-	controlOutside
-	// ControlPrivileged runs it without a sandbox, with all capabilities: as root, or as the root
-	// of a user namespace of its own.
-	ControlPrivileged
-)
-
 // Place describes the probe's scenes.
 func (p *Probe) Place() scene.Place {
 	return scene.Place{
@@ -131,13 +117,8 @@ func (p *Probe) Place() scene.Place {
 	}
 }
 
-// Where returns the probe's control.
-func (p *Probe) Where() control {
-	if p.control == ControlGranted && p.grant == nil {
-		return controlOutside
-	}
-	return p.control
-}
+// ControlGranted reports whether the action is shown to succeed in the engine.
+func (p *Probe) ControlGranted() bool { return p.grant != nil && !p.outside }
 
 // Tried reports whether the probe tries an action, and has no code of its own.
 func (p *Probe) Tried() bool { return p.act != "" || p.trial != nil }

@@ -20,13 +20,12 @@ import (
 
 // linkOfNamespace finds the host's own namespace, for {namespace}.
 func linkOfNamespace(name string) preparation {
-	return func(s *scene.Scene) error {
+	return func(s *scene.Scene) {
 		link, err := os.Readlink("/proc/self/ns/" + name)
 		if err != nil {
 			link = "none"
 		}
 		s.Values["namespace"] = link
-		return nil
 	}
 }
 
@@ -45,7 +44,7 @@ func linux(id, title, act string) Probe {
 
 // privileged is one whose control has all capabilities.
 func privileged(id, title, act string) Probe {
-	return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, act: act, control: ControlPrivileged}
+	return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, act: act, Privileged: true}
 }
 
 // processProbes are about a command among the host's processes.
@@ -92,7 +91,7 @@ func processProbes() []Probe {
 		privileged("proc.25", "binding a directory elsewhere", "do mount {ws}/sub {ws}/keys 0 0x1000 0 then do umount2 {ws}/keys 2"),
 		{ID: "proc.26", Title: "killing the init", Only: OnlyLinux, prepare: linkOfNamespace("pid"), act: "kill-init {namespace}", grant: does("do kill $child 9")},
 		{ID: "proc.27", Title: "tracing the init", Only: OnlyLinux, Maybe: true, act: "do ptrace 0x4206 1 0 0", // PTRACE_SEIZE
-			control: controlOutside, grant: does("do ptrace 0x4206 $child 0 0")},
+			outside: true, grant: does("do ptrace 0x4206 $child 0 0")},
 		{ID: "proc.28", Title: "shared memory of the host by its key", Only: OnlyLinux, prepare: makeSharedMemory, act: "do shmget {key} 0 0"},
 		{ID: "proc.29", Title: "message queues of the host by their key", Only: OnlyLinux, prepare: makeMessageQueue, act: "do msgget {key} 0"},
 		{ID: "proc.30", Title: "the host's name", Only: OnlyLinux, trial: func(_ *scene.Scene, t *scene.Trial) {
@@ -181,7 +180,7 @@ func asAnotherUser(s *scene.Scene) {
 
 // coreDump ends a command by a signal that dumps core.
 func coreDump(s *scene.Scene) {
-	s.Must(scene.CoresStay())
+	s.NeedsCores()
 	t := s.NewTrial()
 	t.Command.Args = []string{"/bin/sh", "-c", `ulimit -c "$(ulimit -H -c)"; kill -ABRT $$`}
 	o := s.Attempt(t)

@@ -1,7 +1,6 @@
 package probes
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -23,27 +22,25 @@ func showing(path string, kind shared.Access) change {
 
 // linkTo plants a symlink below the scene's directory.
 func linkTo(target, name string) preparation {
-	return func(s *scene.Scene) error { return os.Symlink(s.Fill(target)[0], s.Path(name)) }
+	return func(s *scene.Scene) { s.Must(os.Symlink(s.Fill(target)[0], s.Path(name))) }
 }
 
 // planting writes the canary into a file below the scene's directory.
 func planting(name string) preparation {
-	return func(s *scene.Scene) error { return s.Write(name, s.Canary) }
+	return func(s *scene.Scene) { s.Must(s.Write(name, s.Canary)) }
 }
 
 // plantIn puts the canary into a directory that only the host may see; its path is {planted}.
 func plantIn(dir string) preparation {
-	return func(s *scene.Scene) error {
+	return func(s *scene.Scene) {
 		s.Values["planted"] = filepath.Join(dir, "sbxhost-probe-"+s.Kit.Random)
 		f, err := os.CreateTemp(dir, "sbxhost-probe-")
-		if err != nil {
-			return scene.AbsentError(err.Error())
-		}
+		s.Needs(err == nil, "%v", err)
 		s.Cleanup(func() { os.Remove(f.Name()) })
 		s.Values["planted"] = f.Name()
 		defer f.Close()
 		_, err = f.WriteString(s.Canary)
-		return err
+		s.Must(err)
 	}
 }
 
@@ -82,24 +79,19 @@ func inHostView(_ *scene.Scene, t *scene.Trial) { t.Spec.Filesystem = shared.Fil
 // fuse is a device that machines have, and that a sandbox has only if its Spec lists it.
 const fuse = "/dev/fuse"
 
-// haveFuse returns an error without the device. {mode} is the device's mode in the form of the
-// action chmod.
-func haveFuse(s *scene.Scene) error {
+// haveFuse needs the device. {mode} is the device's mode in the form of the action chmod.
+func haveFuse(s *scene.Scene) {
 	info, err := os.Stat(fuse)
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return scene.AbsentError("the machine has no " + fuse)
-	}
+	s.Needs(err == nil && info.Mode()&os.ModeCharDevice != 0, "the machine has no %s", fuse)
 	s.Values["mode"] = fmt.Sprintf("%04o", info.Mode().Perm())
-	return nil
 }
 
-// openFuse returns an error without the device, or if it cannot be opened.
-func openFuse(s *scene.Scene) error {
+// openFuse needs a device that can be opened.
+func openFuse(s *scene.Scene) {
 	f, err := os.Open(fuse)
-	if err != nil {
-		return scene.AbsentError(err.Error())
-	}
-	return errors.Join(f.Close(), haveFuse(s))
+	s.Needs(err == nil, "%v", err)
+	s.Must(f.Close())
+	haveFuse(s)
 }
 
 // withFuse lists the device.
@@ -171,11 +163,8 @@ func readProbes() []Probe {
 			trial: private.and(inNoSession, first("create {ws}/sub/left")), grant: unprotected},
 		{ID: "read.81", Title: "files in a new home", Unmodelled: decidedByEngine, prepare: planting("home/secret"), act: "list $home", trial: inHome,
 			grant: func(s *scene.Scene, t *scene.Trial) { t.Command.Env[len(t.Command.Env)-1] = "HOME=" + s.WS }},
-		{ID: "read.72", Title: "the host's files can be read in the host's view", Works: true, prepare: func(s *scene.Scene) error {
-			if paths.InsideAny([]string{"/tmp", "/var/tmp", "/run"}, s.Dir) {
-				return scene.AbsentError("the kit has no place but for temporary files")
-			}
-			return nil
+		{ID: "read.72", Title: "the host's files can be read in the host's view", Works: true, prepare: func(s *scene.Scene) {
+			s.Needs(!paths.InsideAny([]string{"/tmp", "/var/tmp", "/run"}, s.Dir), "the kit has no place but for temporary files")
 		}, trial: inHostView, act: readOutside},
 		{ID: "read.73", Title: "what is shown at another path can be read there", Works: true, trial: elsewhere("{ws}/sub"), act: "read {ws}/sub/sub/file"},
 		{ID: "read.74", Title: "what an overlay shows can be read", Works: true, prepare: makeDir("session"), trial: overlaid, act: "read {ws}/file"},
@@ -222,7 +211,7 @@ func secretInArgv(s *scene.Scene) {
 		s.End(scene.Leaked, "%s", found)
 	}
 	// The control: the same search finds the victim's argument.
-	s.Must(scene.NeedVictim(s))
+	scene.NeedVictim(s)
 	if actor.Search(s.Values["victim"], "/proc/[0-9]*/cmdline") == "" {
 		s.End(scene.ControlFailed, "the search does not find an argument that is there")
 	}
@@ -293,17 +282,16 @@ func hiddenProbes() []Probe {
 			act: "read-canary {canary} {shown}/.env"},
 		{ID: "read.58", Title: "a file beside what is shown in a hidden directory", prepare: planting("ws/dir/beside"), show: sub, hide: dir,
 			act: "read-canary {canary} {ws}/dir/beside"},
-		{ID: "read.59", Title: "hidden paths with odd names", prepare: func(s *scene.Scene) error {
+		{ID: "read.59", Title: "hidden paths with odd names", prepare: func(s *scene.Scene) {
 			s.Values["odd"] = s.Path("ws/-a\n\"b'\\ \xff")
-			return s.Write("ws/-a\n\"b'\\ \xff/x", s.Canary)
+			s.Must(s.Write("ws/-a\n\"b'\\ \xff/x", s.Canary))
 		}, hide: "{odd}", act: "read-canary {canary} {odd}/x", Refusal: true},
-		{ID: "read.60", Title: "a hidden fifo", prepare: func(s *scene.Scene) error { return syscall.Mkfifo(s.Path("ws/fifo"), 0o600) },
+		{ID: "read.60", Title: "a hidden fifo", prepare: func(s *scene.Scene) { s.Must(syscall.Mkfifo(s.Path("ws/fifo"), 0o600)) },
 			hide: "{ws}/fifo", act: "is-fifo {ws}/fifo"},
-		{ID: "read.61", Title: "three hundred hidden files, one among them", prepare: func(s *scene.Scene) (err error) {
+		{ID: "read.61", Title: "three hundred hidden files, one among them", prepare: func(s *scene.Scene) {
 			for i := range 300 {
-				err = cmp.Or(err, s.Write(fmt.Sprintf("ws/many/%04d", i), s.Canary))
+				s.Must(s.Write(fmt.Sprintf("ws/many/%04d", i), s.Canary))
 			}
-			return err
 		}, trial: func(s *scene.Scene, t *scene.Trial) {
 			for i := range 300 {
 				t.Hide(s.Path(fmt.Sprintf("ws/many/%04d", i)))

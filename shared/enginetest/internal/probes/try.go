@@ -20,11 +20,11 @@ func (p *Probe) Run(ctx context.Context, k *scene.Kit) (scene.Status, string) {
 		return scene.Skipped, scene.NotClaimed + lacking
 	}
 	if p.ownNetwork && k.Info.Features.Has(shared.FeatureNetworkTranslated) {
-		if p.Where() != ControlGranted {
+		if p.grant == nil {
 			return scene.NotApplicable, "the network that the engine grants is not the host's own"
 		}
 		outside := *p
-		outside.control, outside.grant = controlOutside, nil
+		outside.grant = nil
 		p = &outside
 	}
 	return k.InScene(ctx, p.Place(), p.ID, func(sc *scene.Scene) {
@@ -122,7 +122,7 @@ func (p *Probe) judge(s *scene.Scene, o *scene.Outcome) (scene.Status, string) {
 func (p *Probe) checkControl(s *scene.Scene, status scene.Status, detail string) {
 	var v actor.Verdict
 	t := p.Granted(s)
-	if where := p.Where(); where == ControlGranted {
+	if p.ControlGranted() {
 		if lacking := scene.Missing(s.Kit.Info.Features, Requires(p.Features, t)); lacking != "" {
 			s.End(scene.NotApplicable, "held, and the engine does not claim what the control needs: %s", lacking)
 		}
@@ -132,14 +132,14 @@ func (p *Probe) checkControl(s *scene.Scene, status scene.Status, detail string)
 			v = actor.Verdict{Kind: actor.Broken, Detail: err.Error()}
 		}
 	} else {
-		v = s.ActOutside(t, where == ControlPrivileged)
+		v = s.ActOutside(t, p.Privileged)
 	}
 	switch {
 	case v.Kind == actor.Got:
 		s.End(status, "%s", detail)
 	case v.Kind == actor.Broken && status == scene.Held: // and not that both lack the instruction
 		s.End(scene.ControlFailed, "the same action breaks where it is granted: %s", (&scene.Outcome{Verdict: v}).Output())
-	case v.Kind == actor.Absent && p.Where() == ControlGranted:
+	case v.Kind == actor.Absent && p.ControlGranted():
 		s.End(scene.NotApplicable, "held, and not possible where it is granted: %s", v.Detail)
 	case p.Maybe || v.Kind == actor.Absent:
 		s.End(scene.NotApplicable, "not possible on this machine without a sandbox either: %s", v.Detail)

@@ -78,9 +78,7 @@ func (s *Scene) Start(ctx context.Context, sandbox shared.Sandbox, t *Trial) *Ou
 	defer errR.Close()
 	cmd, stdio := s.Command(t), shared.Stdio{Stdin: t.Stdin, Stdout: outW, Stderr: errW}
 	if t.TTY {
-		var err error
-		outR, outW, err = s.Terminal()
-		s.Must(err)
+		outR, outW = s.Terminal()
 		cmd.TTY, stdio = true, shared.Stdio{Stdin: outW, Stdout: outW, Stderr: outW}
 	}
 	defer outR.Close()

@@ -50,19 +50,6 @@ type ending struct {
 	detail string
 }
 
-// AbsentError says that a machine lacks what a case needs.
-type AbsentError string
-
-func (e AbsentError) Error() string { return string(e) }
-
-// CoresStay returns an error where cores of commands would not stay in their directories.
-func CoresStay() error {
-	if pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern"); err != nil || strings.ContainsAny(string(pattern[:1]), "|/") {
-		return AbsentError(fmt.Sprintf("cores of this machine leave the sandbox: %q", pattern))
-	}
-	return nil
-}
-
 // End ends the case.
 func (s *Scene) End(status Status, format string, args ...any) {
 	panic(&ending{status, fmt.Sprintf(format, args...)})
@@ -71,11 +58,21 @@ func (s *Scene) End(status Status, format string, args ...any) {
 // Failf ends the case as failed.
 func (s *Scene) Failf(format string, args ...any) { s.End(Failed, format, args...) }
 
+// Needs ends the case as not applicable unless the machine has what the case needs.
+func (s *Scene) Needs(has bool, format string, args ...any) {
+	if !has {
+		s.End(NotApplicable, format, args...)
+	}
+}
+
+// NeedsCores ends the case where cores of commands would not stay in their directories.
+func (s *Scene) NeedsCores() {
+	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
+	s.Needs(err == nil && !strings.ContainsAny(string(pattern[:1]), "|/"), "cores of this machine leave the sandbox: %q", pattern)
+}
+
 // Must ends the case if there is an error.
 func (s *Scene) Must(err error) {
-	if absent, ok := errors.AsType[AbsentError](err); ok {
-		s.End(NotApplicable, "%s", absent)
-	}
 	if err != nil {
 		s.Failf("%v", err)
 	}
@@ -173,7 +170,7 @@ func (k *Kit) InScene(given context.Context, p Place, name string, f func(*Scene
 	sc.Ctx, sc.Limit = ctx, limit
 	e, err := returned(ctx, patience, func() (*ending, error) {
 		return caught(func() {
-			sc.Must(sc.Plant())
+			sc.plant()
 			f(sc)
 			if len(sc.faults) > 0 {
 				sc.Failf("%s", strings.Join(sc.faults, "\n"))

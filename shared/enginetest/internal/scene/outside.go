@@ -39,8 +39,7 @@ func (s *Scene) outsideOnce(t *Trial, privileged bool) actor.Verdict {
 	defer out.Close()
 	cmd.Stdout, cmd.Stderr = out, out
 	if t.TTY {
-		_, cmd.Stdin, err = s.Terminal()
-		s.Must(err)
+		_, cmd.Stdin = s.Terminal()
 		cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty = true, true
 	}
 	if err := cmd.Run(); cmd.ProcessState == nil {

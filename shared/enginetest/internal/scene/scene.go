@@ -32,7 +32,7 @@ type Place struct {
 	// does not claim the minimal view, or no network.
 	AnyView, AnyNetwork bool
 	// Prepare plants, outside of the sandbox, what the case is about; nil plants nothing.
-	Prepare func(s *Scene) error
+	Prepare func(s *Scene)
 }
 
 // A Scene is what one case is tried with: a directory tree of its own on the host, and
@@ -73,25 +73,28 @@ func (k *Kit) Layout(p Place, name string) *Scene {
 	return sc
 }
 
-// Plant makes the files that most probes use, and those of this one.
+// Plant makes the scene's files outside of a case. Its error is nil where a machine lacks some.
 func (s *Scene) Plant() error {
+	if e := caught(s.plant); e != nil && e.status.Bad() {
+		return errors.New(e.detail)
+	}
+	return nil
+}
+
+// plant makes the files that most probes use, and those of this one.
+func (s *Scene) plant() {
 	for name, text := range map[string]string{
 		"ws/file": "a file\n", "ws/sub/deep/file": "a deep file\n", "ws/.env": s.Canary, "ws/keys/key": s.Canary,
 		"ws/dir/sub/secret": s.Canary, "shown/file": "shown\n", "shown/sub/file": "shown\n", "outside/secret": s.Canary,
 	} {
-		if err := s.Write(name, text); err != nil {
-			return err
-		}
+		s.Must(s.Write(name, text))
 	}
 	if s.session != "" {
-		if err := os.MkdirAll(s.session, 0o700); err != nil {
-			return err
-		}
+		s.Must(os.MkdirAll(s.session, 0o700))
 	}
 	if s.place.Prepare != nil {
-		return s.place.Prepare(s)
+		s.place.Prepare(s)
 	}
-	return nil
 }
 
 // Path is below the scene's directory.
@@ -192,12 +195,11 @@ func (s *Scene) Serve(l net.Listener, f func(net.Conn)) {
 }
 
 // Terminal returns a terminal, which is closed at the end.
-func (s *Scene) Terminal() (master, slave *os.File, err error) {
-	if master, slave, err = pty.Open(); err != nil {
-		return nil, nil, AbsentError("no terminal: " + err.Error())
-	}
+func (s *Scene) Terminal() (master, slave *os.File) {
+	master, slave, err := pty.Open()
+	s.Needs(err == nil, "no terminal: %v", err)
 	s.Cleanup(func() { master.Close(); slave.Close() })
-	return master, slave, nil
+	return master, slave
 }
 
 // NotClaimed begins the reason for a skipped case.

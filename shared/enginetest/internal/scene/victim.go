@@ -10,25 +10,18 @@ import (
 
 // NeedVictim starts a process of the host that no sandbox may know of. It has {victim}, a canary, in
 // its arguments, its environment, and as an open file in its directory, {victim-dir}; {pid} is its number.
-func NeedVictim(s *Scene) error {
+func NeedVictim(s *Scene) {
 	canary, dir := "victim-"+s.Canary, s.Path("victim")
-	if err := s.Write("victim/"+canary, canary); err != nil {
-		return err
-	}
+	s.Must(s.Write("victim/"+canary, canary))
 	held, err := os.Open(s.Path("victim", canary))
-	if err != nil {
-		return err
-	}
+	s.Must(err)
 	defer held.Close()
 	cmd := exec.Command(s.Kit.Program, actor.Arg, "hold", "0", canary)
 	cmd.Env = []string{actor.Env, "SECRET=" + canary}
 	cmd.Dir = dir
 	cmd.ExtraFiles = []*os.File{held}
 	child, err := actor.StartChild(cmd)
-	if err != nil {
-		return err
-	}
+	s.Must(err)
 	s.Cleanup(func() { child.End() })
 	s.Values["victim"], s.Values["victim-dir"], s.Values["pid"] = canary, dir, strconv.Itoa(child.Process.Pid)
-	return nil
 }
