@@ -19,14 +19,18 @@ const survivorLife = 3 * time.Minute
 // processActions work on processes, in ways that every unix has.
 func processActions() map[string]action {
 	return map[string]action{
-		"hold":       hold,
-		"daemon":     daemon,
-		"survive":    survive,
-		"die":        die,
-		"run":        runTool,
-		"kill-init":  killInit,
-		"spawn":      spawn,
-		"allocate":   allocate,
+		"hold":      hold,
+		"daemon":    daemon,
+		"survive":   survive,
+		"die":       die,
+		"run":       runTool,
+		"kill-init": killInit,
+		"spawn": func(args []string) (string, error) { // N
+			return atOnce(number(args[0]), func() *exec.Cmd { return exec.Command("/bin/sh", "-c", "echo; read x; exit 0") })
+		},
+		"allocate": func(args []string) (string, error) { // N MIB, in each of them
+			return atOnce(number(args[0]), func() *exec.Cmd { return self("hold", args[1]) })
+		},
 		"open-files": openFiles,
 		"burn":       burn,
 		"stream":     stream,
@@ -121,30 +125,13 @@ func killInit(args []string) (string, error) {
 	return "", errors.Join(errs...)
 }
 
-// spawn starts N processes that are there at once.
-func spawn(args []string) (string, error) {
-	n := number(args[0])
-	r, w, err := os.Pipe()
-	tried(err)
-	defer w.Close()
-	for i := range n {
-		cmd := exec.Command("/bin/sh", "-c", "read x")
-		cmd.Stdin = r
-		if err := cmd.Start(); err != nil {
-			return "", fmt.Errorf("after %d: %w", i, err)
-		}
-		defer cmd.Process.Kill()
-	}
-	return fmt.Sprintf("%d at once", n), nil
-}
-
-// allocate has N processes hold MIB of memory each, at once.
-func allocate(args []string) (string, error) {
+// atOnce starts N processes, which are there at once.
+func atOnce(n int, process func() *exec.Cmd) (string, error) {
 	var children []*Child
-	for range number(args[0]) {
-		c, err := StartChild(self("hold", args[1]))
+	for i := range n {
+		c, err := StartChild(process())
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("after %d: %w", i, err)
 		}
 		defer c.Process.Kill()
 		children = append(children, c)
@@ -155,7 +142,7 @@ func allocate(args []string) (string, error) {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("%s MiB in each of %s processes", args[1], args[0]), nil
+	return fmt.Sprintf("%d at once", n), nil
 }
 
 func openFiles(args []string) (string, error) {

@@ -108,9 +108,7 @@ func commandRules() []Rule {
 				s.Check(name, func() {
 					_, planErr := sandbox.Plan(s.Ctx, cmd)
 					told := fmt.Sprint(s.notStarted(sandbox, cmd, shared.Stdio{}), planErr)
-					if strings.Contains(told, s.Canary) {
-						s.Failf("the error has it: %s", scene.Tail(told))
-					}
+					s.Demand(!strings.Contains(told, s.Canary), "the error has it: %s", scene.Tail(told))
 				})
 			}
 		}},
@@ -158,15 +156,9 @@ func plans(s *subject) {
 	plan, err := sandbox.Plan(s.Ctx, cmd)
 	s.Must(err)
 	after, _ := filepath.Glob(s.Path("ws/*"))
-	if len(plan.Argv) == 0 {
-		s.Failf("there is no command line")
-	}
-	if strings.Contains(fmt.Sprintf("%q", plan), s.Canary) {
-		s.Failf("it has the value of a variable: %s", scene.Tail(fmt.Sprintf("%q", plan)))
-	}
-	if !slices.Equal(before, after) {
-		s.Failf("it ran the command, or made something: %q became %q", before, after)
-	}
+	s.Demand(len(plan.Argv) > 0, "there is no command line")
+	s.Demand(!strings.Contains(fmt.Sprintf("%q", plan), s.Canary), "it has the value of a variable: %s", scene.Tail(fmt.Sprintf("%q", plan)))
+	s.Demand(slices.Equal(before, after), "it ran the command, or made something: %q became %q", before, after)
 	// The control: Start does.
 	s.run(sandbox, cmd, nil)
 	_, err = os.Stat(s.Path("ws/made"))
@@ -189,13 +181,9 @@ func keptOverlay(s *subject) {
 	s.endNow(p)
 	s.Must(sandbox.Close(s.Ctx))
 	text, err := os.ReadFile(filepath.Join(upper, "made"))
-	if err != nil || string(text) != "kept\n" {
-		s.Failf("there it is %q: %v", text, err)
-	}
+	s.Demand(err == nil && string(text) == "kept\n", "there it is %q: %v", text, err)
 	s.keptAsKernelDoes(upper)
-	if scene.HostHas(s.Path("ws/made")) != nil {
-		s.Failf("it is in the workspace")
-	}
+	s.Demand(scene.HostHas(s.Path("ws/made")) == nil, "it is in the workspace")
 }
 
 // ownOverlay makes commands write to an overlay, one after another and at once.
@@ -217,9 +205,7 @@ func ownOverlay(s *subject) {
 	}
 	s.endNow(p)
 	s.exits(s.run(sandbox, s.sh(write), nil), 0, "own\n")
-	if scene.HostHas(s.Path("ws/made")) != nil {
-		s.Failf("it is in the workspace")
-	}
+	s.Demand(scene.HostHas(s.Path("ws/made")) == nil, "it is in the workspace")
 }
 
 // placeholder stands for the secret of a credential.
@@ -249,9 +235,7 @@ func keptSecret(s *subject) {
 	for e := range p.Events() {
 		told += fmt.Sprintf("%q", e)
 	}
-	if outside != "" || strings.Contains(inside+told, s.Canary) {
-		s.Failf("it is there: %s %s %s", outside, scene.Tail(inside), scene.Tail(told))
-	}
+	s.Demand(outside == "" && !strings.Contains(inside+told, s.Canary), "it is there: %s %s %s", outside, scene.Tail(inside), scene.Tail(told))
 }
 
 // terminates makes a command send a request to a host of a credential; the host is this machine.
@@ -365,9 +349,7 @@ func apart(s *subject) {
 	sandbox := s.open()
 	p, _ := s.started(sandbox, s.sh("sleep 61.25 & echo; wait"), nil)
 	o := s.run(sandbox, s.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '"), nil)
-	if strings.Contains(o.Stdout, "sleep 61.25") {
-		s.Failf("one sees the other")
-	}
+	s.Demand(!strings.Contains(o.Stdout, "sleep 61.25"), "one sees the other")
 	s.endNow(p)
 }
 
@@ -383,9 +365,7 @@ func maskAndPriority(s *subject) {
 	text, err := exec.Command("/bin/sh", "-c", "umask; nice 2>/dev/null || echo -20").Output()
 	s.Must(err)
 	ownMask, ownNice := read(string(text))
-	if ownMask&^mask != 0 || nice < ownNice {
-		s.Failf("the mask is %#o and the niceness %d, and the engine's own %#o and %d", mask, nice, ownMask, ownNice)
-	}
+	s.Demand(ownMask&^mask == 0 && nice >= ownNice, "the mask is %#o and the niceness %d, and the engine's own %#o and %d", mask, nice, ownMask, ownNice)
 }
 
 // plainProcess is for engines that do not isolate, too, which have no probes.

@@ -78,9 +78,7 @@ func (s *subject) begin(sandbox shared.Sandbox, cmd shared.Command, stdio shared
 	for _, f := range []*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr} {
 		f.Close()
 	}
-	if err != nil {
-		s.Failf("starting: %v", err)
-	}
+	s.Demand(err == nil, "starting: %v", err)
 	return p
 }
 
@@ -97,9 +95,7 @@ func (s *subject) started(sandbox shared.Sandbox, cmd shared.Command, stdin *os.
 // wait returns a command's end.
 func (s *subject) wait(p shared.Process) shared.Result {
 	r, err := p.Wait(s.Ctx)
-	if err != nil {
-		s.Failf("waiting: %v", err)
-	}
+	s.Demand(err == nil, "waiting: %v", err)
 	return r
 }
 
@@ -144,16 +140,12 @@ func (s *subject) once(cmd shared.Command, stdin *os.File) *scene.Outcome {
 // exits checks that a command ended with a code, and wrote this text.
 func (s *subject) exits(o *scene.Outcome, code int, stdout string) {
 	s.died(o, shared.ExitStatus{Code: code})
-	if o.Stdout != stdout {
-		s.Failf("it writes %s and not %s; stderr: %s", scene.Tail(o.Stdout), scene.Tail(stdout), scene.Tail(o.Stderr))
-	}
+	s.Demand(o.Stdout == stdout, "it writes %s and not %s; stderr: %s", scene.Tail(o.Stdout), scene.Tail(stdout), scene.Tail(o.Stderr))
 }
 
 // died checks that a command ended with this status.
 func (s *subject) died(o *scene.Outcome, want shared.ExitStatus) {
-	if o.Status != want {
-		s.Failf("it ended with %v and not with %v; stdout: %s stderr: %s", o.Status, want, scene.Tail(o.Stdout), scene.Tail(o.Stderr))
-	}
+	s.Demand(o.Status == want, "it ended with %v and not with %v; stdout: %s stderr: %s", o.Status, want, scene.Tail(o.Stdout), scene.Tail(o.Stderr))
 }
 
 // works checks that the engine still works.

@@ -82,9 +82,7 @@ func exitCodes(s *subject) {
 		defer func() { <-slots }()
 		o := s.run(sandbox, s.sh("exit "+strconv.Itoa(codes[i])), nil)
 		s.exits(o, codes[i], "")
-		if o.TimedOut || o.Duration <= 0 {
-			s.Failf("timed out: %v, duration: %v", o.TimedOut, o.Duration)
-		}
+		s.Demand(!o.TimedOut && o.Duration > 0, "timed out: %v, duration: %v", o.TimedOut, o.Duration)
 	})
 }
 
@@ -110,9 +108,7 @@ func deaths(s *subject) {
 		s.Check(sig, func() {
 			o := s.run(sandbox, cmd, nil)
 			s.died(o, shared.ExitStatus{Signal: sig}) // without a core: see die
-			if o.TimedOut {
-				s.Failf("no time was up")
-			}
+			s.Demand(!o.TimedOut, "no time was up")
 		})
 	}
 }
@@ -162,9 +158,7 @@ func waits(s *subject) {
 	again := func(int) {
 		r := s.wait(p)
 		first.Do(func() { result = r })
-		if r != result || r.Status.Code != 6 {
-			s.Failf("%+v, and not %+v", r, result)
-		}
+		s.Demand(r == result && r.Status.Code == 6, "%+v, and not %+v", r, result)
 	}
 	s.Together(4, again)
 	for i := range 2 {
@@ -228,9 +222,7 @@ func timeouts(s *subject) {
 				cmd.Timeout *= 4
 				o = s.run(sandbox, cmd, nil)
 			}
-			if o.Status != c.want || o.TimedOut != c.timedOut {
-				s.Failf("%v, timed out: %v; want %v, %v", o.Status, o.TimedOut, c.want, c.timedOut)
-			}
+			s.Demand(o.Status == c.want && o.TimedOut == c.timedOut, "%v, timed out: %v; want %v, %v", o.Status, o.TimedOut, c.want, c.timedOut)
 		})
 	}
 }

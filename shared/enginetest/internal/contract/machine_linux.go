@@ -32,9 +32,7 @@ func (s *subject) keptAsKernelDoes(upper string) {
 func (s *subject) peakMemory(pid int) int64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	peak := proc.StatusBytes(string(text), "VmHWM")
-	if peak == 0 {
-		s.Failf("process %d has no memory: it has ended", pid)
-	}
+	s.Demand(peak != 0, "process %d has no memory: it has ended", pid)
 	return peak
 }
 

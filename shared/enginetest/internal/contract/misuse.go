@@ -111,9 +111,7 @@ func crowdRules() []Rule {
 				o := s.run(sandbox, s.sh(`cat; echo "$1" >&2; exit "$1"`, fmt.Sprint(i)), r)
 				fed()
 				s.exits(o, i, fmt.Sprintln("input", i))
-				if o.Stderr != fmt.Sprintln(i) {
-					s.Failf("stderr: %q", o.Stderr)
-				}
+				s.Demand(o.Stderr == fmt.Sprintln(i), "stderr: %q", o.Stderr)
 			})
 		}},
 		{ID: "crowd.02", Title: "20 sandboxes at once", run: func(s *subject) {

@@ -36,9 +36,7 @@ func processRules() []Rule {
 		{ID: "process.05", Title: "what a command writes is not the engine's log or handshake", process: true, run: func(s *subject) {
 			s.launch()
 			o := s.once(s.sh("echo '1|1|unix|/x|grpc'; echo '{\"@level\":\"error\"}' >&2; ls -l /proc/self/fd >/dev/null"), nil)
-			if o.Stdout != "1|1|unix|/x|grpc\n" {
-				s.Failf("%q", o.Stdout)
-			}
+			s.Demand(o.Stdout == "1|1|unix|/x|grpc\n", "%q", o.Stdout)
 			s.works()
 		}},
 		{ID: "process.06", Title: "calls without the host's token are refused", process: true, run: func(s *subject) {

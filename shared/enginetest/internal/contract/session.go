@@ -59,9 +59,7 @@ func tellsWhose(s *subject) {
 					s.Failf("it is said to be by %q: %s", e.Details["by"], e.Message)
 				}
 			}
-			if !heard {
-				s.Failf("no event tells of %s", name)
-			}
+			s.Demand(heard, "no event tells of %s", name)
 		})
 	}
 }
@@ -126,9 +124,8 @@ func apartByProc(s *subject) {
 	s.exits(s.run(sandbox, s.sh("set -- $(cat /tmp/left)\n"+looks), nil), 0, "")
 	// One that has started it sees all of that.
 	o := s.run(sandbox, s.sh("sleep 1000 </dev/null >/dev/null 2>&1 & set -- $!\n"+looks), nil)
-	if want := "environ\nroot\ncwd\nfd\nmaps\nexe\nns\n"; o.Stdout != want {
-		s.End(scene.ControlFailed, "a command sees of what it has started %q, and not %q; stderr: %s", o.Stdout, want, scene.Tail(o.Stderr))
-	}
+	const want = "environ\nroot\ncwd\nfd\nmaps\nexe\nns\n"
+	s.Expect(o.Stdout == want, scene.ControlFailed, "a command sees of what it has started %q, and not %q; stderr: %s", o.Stdout, want, scene.Tail(o.Stderr))
 	// A command does not see pid 1 or the init of another command either.
 	s.exits(s.run(sandbox, s.sh("set -- 1\n"+looks), nil), 0, "")
 }
@@ -170,7 +167,5 @@ func boundTogether(s *subject) {
 		}
 		started++
 	}
-	if started == 0 || started == 6 {
-		s.Failf("%d commands have left 15 processes each", started)
-	}
+	s.Demand(started > 0 && started < 6, "%d commands have left 15 processes each", started)
 }

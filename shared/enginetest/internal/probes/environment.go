@@ -36,9 +36,7 @@ func loaderVariables(s *scene.Scene) {
 		found, _ := filepath.Glob(trace + ".*")
 		return len(found) > 0
 	}
-	if traced() {
-		s.End(scene.Leaked, "the launcher's loader obeyed it, outside of the sandbox")
-	}
+	s.Expect(!traced(), scene.Leaked, "the launcher's loader obeyed it, outside of the sandbox")
 	cmd := exec.CommandContext(s.Ctx, "/bin/sh", "-c", ":")
 	cmd.Env = env
 	err := cmd.Run()
@@ -55,14 +53,9 @@ func hostPath(s *scene.Scene) {
 	t.Command.Env = []string{"PATH=" + s.Outside + ":/usr/bin:/bin"}
 	t.Command.Args = []string{name}
 	o := s.Attempt(t)
-	switch {
-	case o.Refused == nil && o.Status.Success():
-		s.End(scene.Leaked, "it was found")
-	case !errors.Is(o.Refused, shared.ErrNotFound):
-		s.Failf("not refused as a command that is not there: %v, %v", o.Refused, o.Status)
-	}
+	s.Expect(o.Refused != nil || !o.Status.Success(), scene.Leaked, "it was found")
+	s.Demand(errors.Is(o.Refused, shared.ErrNotFound), "not refused as a command that is not there: %v, %v", o.Refused, o.Status)
 	t.Show(s.Outside, shared.ReadOnly)
-	if o := s.Attempt(t); o.Refused != nil || !o.Status.Success() {
-		s.End(scene.ControlFailed, "where it is shown: %v, %v", o.Refused, o.Status)
-	}
+	o = s.Attempt(t)
+	s.Expect(o.Refused == nil && o.Status.Success(), scene.ControlFailed, "where it is shown: %v, %v", o.Refused, o.Status)
 }

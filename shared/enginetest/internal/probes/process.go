@@ -129,9 +129,7 @@ func asAnotherUser(s *scene.Scene) {
 	if os.Geteuid() != 0 {
 		t.Command.Args = []string{"true"}
 		o := s.Attempt(t)
-		if o.Refused == nil {
-			s.End(scene.Leaked, "an engine that is not root takes the name of another user")
-		}
+		s.Expect(o.Refused != nil, scene.Leaked, "an engine that is not root takes the name of another user")
 		s.Wants("Open", o.Refused, shared.ErrInvalidSpec, shared.ErrUnsupported, shared.ErrDenied, shared.ErrUnavailable)
 		s.End(scene.Held, "refused: %v", o.Refused)
 	}
@@ -154,28 +152,18 @@ func asAnotherUser(s *scene.Scene) {
 		s.Must(os.Mkdir(t.Spec.Session.Dir, 0o755))
 	}
 	o := s.Attempt(t)
-	if errors.Is(o.Refused, shared.ErrUnsupported) {
-		s.End(scene.NotApplicable, "the engine refuses it on this machine: %v", o.Refused)
-	}
+	s.Needs(!errors.Is(o.Refused, shared.ErrUnsupported), "the engine refuses it on this machine: %v", o.Refused)
 	s.Must(errors.Join(o.Refused, o.Broke))
 	made, err := os.Stat(dir + "/ws/made")
-	if err != nil {
-		s.Failf("it could not write to its own directory: %v; stderr: %s", err, scene.Tail(o.Stderr))
-	}
+	s.Demand(err == nil, "it could not write to its own directory: %v; stderr: %s", err, scene.Tail(o.Stderr))
 	owner := made.Sys().(*syscall.Stat_t)
-	switch {
-	case owner.Uid != user.UID || owner.Gid != user.GID:
-		s.End(scene.Leaked, "its file belongs to user %d and group %d", owner.Uid, owner.Gid)
-	case strings.Contains(o.Stdout, "root's "+s.Canary):
-		s.End(scene.Leaked, "it is in the engine's own group")
-	case !strings.Contains(o.Stdout, "a member's "+s.Canary):
-		s.Failf("it is not in its supplementary group: %s", scene.Tail(o.Stderr))
-	}
+	s.Expect(owner.Uid == user.UID && owner.Gid == user.GID, scene.Leaked, "its file belongs to user %d and group %d", owner.Uid, owner.Gid)
+	s.Expect(!strings.Contains(o.Stdout, "root's "+s.Canary), scene.Leaked, "it is in the engine's own group")
+	s.Demand(strings.Contains(o.Stdout, "a member's "+s.Canary), "it is not in its supplementary group: %s", scene.Tail(o.Stderr))
 	// The control: the engine's own user can.
 	t.Spec.User = nil
-	if o = s.Attempt(t); !strings.Contains(o.Stdout, "root's "+s.Canary) {
-		s.End(scene.ControlFailed, "the engine's own user cannot read the file either: %v; stderr: %s", errors.Join(o.Refused, o.Broke), scene.Tail(o.Stderr))
-	}
+	o = s.Attempt(t)
+	s.Expect(strings.Contains(o.Stdout, "root's "+s.Canary), scene.ControlFailed, "the engine's own user cannot read the file either: %v; stderr: %s", errors.Join(o.Refused, o.Broke), scene.Tail(o.Stderr))
 }
 
 // coreDump ends a command by a signal that dumps core.
@@ -186,12 +174,8 @@ func coreDump(s *scene.Scene) {
 	o := s.Attempt(t)
 	s.Must(errors.Join(o.Refused, o.Broke))
 	found, _ := filepath.Glob(s.Path("ws/core*"))
-	switch {
-	case o.Status.Signal != syscall.SIGABRT:
-		s.End(scene.ControlFailed, "it did not die by SIGABRT: %v", o.Status)
-	case o.Status.CoreDumped || len(found) > 0:
-		s.End(scene.Leaked, "the kernel dumped core: %q", found)
-	}
+	s.Expect(o.Status.Signal == syscall.SIGABRT, scene.ControlFailed, "it did not die by SIGABRT: %v", o.Status)
+	s.Expect(!o.Status.CoreDumped && len(found) == 0, scene.Leaked, "the kernel dumped core: %q", found)
 }
 
 // kernelProbes are about the kernel's interfaces: system calls that no command needs, and that were a way
@@ -299,18 +283,14 @@ func outlives(s *scene.Scene, kind string, end func(shared.Sandbox, *scene.Trial
 		endSurvivors(s)
 		s.End(scene.Leaked, "something still held its output when Wait had returned")
 	}
-	if o.Verdict.Kind == actor.Broken {
-		s.Failf("there was no daemon: %s", o.Output())
-	}
+	s.Demand(o.Verdict.Kind != actor.Broken, "there was no daemon: %s", o.Output())
 	// The control: without a sandbox the daemon stays.
 	v := s.ActOutside(s.Trying("daemon", "exit", s.Canary), false)
 	var pid int
-	if _, err := fmt.Sscanf(v.Detail, "pid %d", &pid); err != nil || pid < 2 {
-		s.End(scene.ControlFailed, "%s", v.Detail)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		s.End(scene.ControlFailed, "the daemon does not survive without a sandbox: %v", err)
-	}
+	_, err := fmt.Sscanf(v.Detail, "pid %d", &pid)
+	s.Expect(err == nil && pid >= 2, scene.ControlFailed, "%s", v.Detail)
+	err = syscall.Kill(pid, syscall.SIGKILL)
+	s.Expect(err == nil, scene.ControlFailed, "the daemon does not survive without a sandbox: %v", err)
 }
 
 // endSurvivors kills the processes that leaked. It finds them by this scene's canary: their number

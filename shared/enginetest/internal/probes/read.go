@@ -204,17 +204,12 @@ func secretInArgv(s *scene.Scene) {
 		w.Close()
 	}
 	o := s.Attempt(t)
-	if o.Verdict.Kind != actor.Got {
-		s.Failf("%v %v %s", o.Refused, o.Broke, o.Output())
-	}
-	if found != "" {
-		s.End(scene.Leaked, "%s", found)
-	}
+	s.Demand(o.Verdict.Kind == actor.Got, "%v %v %s", o.Refused, o.Broke, o.Output())
+	s.Expect(found == "", scene.Leaked, "%s", found)
 	// The control: the same search finds the victim's argument.
 	scene.NeedVictim(s)
-	if actor.Search(s.Values["victim"], "/proc/[0-9]*/cmdline") == "" {
-		s.End(scene.ControlFailed, "the search does not find an argument that is there")
-	}
+	found = actor.Search(s.Values["victim"], "/proc/[0-9]*/cmdline")
+	s.Expect(found != "", scene.ControlFailed, "the search does not find an argument that is there")
 }
 
 // notOnHost finds the files that a command made on the host, and removes them.

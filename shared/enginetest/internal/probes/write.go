@@ -221,17 +221,14 @@ func swappedSource(s *scene.Scene) {
 	sandbox := s.OpenAs(t.Sorted())
 	s.Must(os.Rename(s.Path("ws/source"), s.Path("ws/old")))
 	s.Must(os.Symlink(s.Outside, s.Path("ws/source")))
-	if o := s.Start(s.Ctx, sandbox, t); o.Verdict.Kind == actor.Got {
-		s.End(scene.Leaked, "%s", o.Output())
-	} else if o.Refused == nil && o.Verdict.Kind == actor.Broken {
-		s.Failf("%s", o.Output())
-	}
+	o := s.Start(s.Ctx, sandbox, t)
+	s.Expect(o.Verdict.Kind != actor.Got, scene.Leaked, "%s", o.Output())
+	s.Demand(o.Refused != nil || o.Verdict.Kind != actor.Broken, "%s", o.Output())
 	// The control: the same read, granted.
 	granted := s.Trying("read-canary", s.Canary, s.Path("outside/secret"))
 	granted.Show(s.Outside, shared.ReadOnly)
-	if o := s.Attempt(granted); o.Verdict.Kind != actor.Got {
-		s.End(scene.ControlFailed, "%s", o.Output())
-	}
+	o = s.Attempt(granted)
+	s.Expect(o.Verdict.Kind == actor.Got, scene.ControlFailed, "%s", o.Output())
 }
 
 // racedSource swaps the source all the time while commands start.

@@ -58,11 +58,16 @@ func (s *Scene) End(status Status, format string, args ...any) {
 // Failf ends the case as failed.
 func (s *Scene) Failf(format string, args ...any) { s.End(Failed, format, args...) }
 
+// Expect ends the case with a status unless what is expected is so.
+func (s *Scene) Expect(is bool, otherwise Status, format string, args ...any) {
+	if !is {
+		s.End(otherwise, format, args...)
+	}
+}
+
 // Needs ends the case as not applicable unless the machine has what the case needs.
 func (s *Scene) Needs(has bool, format string, args ...any) {
-	if !has {
-		s.End(NotApplicable, format, args...)
-	}
+	s.Expect(has, NotApplicable, format, args...)
 }
 
 // NeedsCores ends the case where cores of commands would not stay in their directories.
@@ -71,12 +76,13 @@ func (s *Scene) NeedsCores() {
 	s.Needs(err == nil && !strings.ContainsAny(string(pattern[:1]), "|/"), "cores of this machine leave the sandbox: %q", pattern)
 }
 
-// Must ends the case if there is an error.
-func (s *Scene) Must(err error) {
-	if err != nil {
-		s.Failf("%v", err)
-	}
+// Demand ends the case as failed unless a demand is met.
+func (s *Scene) Demand(met bool, format string, args ...any) {
+	s.Expect(met, Failed, format, args...)
 }
+
+// Must ends the case if there is an error.
+func (s *Scene) Must(err error) { s.Demand(err == nil, "%v", err) }
 
 // Wants ends the case unless an error is of one of the kinds.
 func (s *Scene) Wants(what string, err error, kinds ...error) {
