@@ -108,9 +108,7 @@ func startsOne(ctx context.Context, k *scene.Kit) (refused error) {
 		o := s.Attempt(s.Trying("nothing"))
 		refused = o.Refused
 		s.Must(errors.Join(o.Refused, o.Broke))
-		if o.Verdict.Kind == actor.Broken {
-			s.Failf("%s (%v) stderr: %s", o.Output(), o.Status, scene.Tail(o.Stderr))
-		}
+		s.Demand(o.Verdict.Kind != actor.Broken, "%s (%v) stderr: %s", o.Output(), o.Status, scene.Tail(o.Stderr))
 	})
 	if status.Bad() {
 		return cmp.Or(refused, errors.New(detail))

@@ -195,14 +195,12 @@ func ownOverlay(s *subject) {
 	in, goOn := s.Pipe()
 	r, w := s.Pipe()
 	p := s.begin(sandbox, s.sh(write+"; echo made; read -r line; cat made; echo end"), shared.Stdio{Stdin: in, Stdout: w})
-	if out, err := actor.ReadUntil(r, "made\n"); err != nil || out != "own\nmade\n" {
-		s.Failf("the first command: %q, %v", out, err)
-	}
+	out := s.until(r, "made\n")
+	s.Demand(out == "own\nmade\n", "the first command: %q", out)
 	s.exits(s.run(sandbox, s.sh(write), nil), 0, "own\n")
 	goOn.WriteString("\n")
-	if out, err := actor.ReadUntil(r, "end\n"); err != nil || out != "own\nend\n" {
-		s.Failf("the first command, after the second: %q, %v", out, err)
-	}
+	out = s.until(r, "end\n")
+	s.Demand(out == "own\nend\n", "the first command, after the second: %q", out)
 	s.endNow(p)
 	s.exits(s.run(sandbox, s.sh(write), nil), 0, "own\n")
 	s.Demand(scene.HostHas(s.Path("ws/made")) == nil, "it is in the workspace")
@@ -227,8 +225,7 @@ func keptSecret(s *subject) {
 	s.Must(err)
 	r, w := s.Pipe()
 	p := s.begin(sandbox, cmd, shared.Stdio{Stdout: w})
-	inside, err := actor.ReadUntil(r, "end\n")
-	s.Must(err)
+	inside := s.until(r, "end\n")
 	outside := actor.Search(s.Canary, "/proc/[0-9]*/cmdline")
 	s.endNow(p)
 	told := fmt.Sprintf("%q", plan)
@@ -264,9 +261,8 @@ func terminates(s *subject) {
 	spec := s.spec()
 	spec.Network = injecting(name, name+":443 private", own, s.Canary)
 	o := s.run(s.OpenAs(spec), s.inside("request", name, "Authorization: "+placeholder), nil)
-	if want := fmt.Sprintf("%x", sha256.Sum256(form(own).Certificate[0])); !strings.HasPrefix(o.Verdict.Detail, want+" ") {
-		s.Failf("the command finds another certificate, or none: %s", o.Output())
-	}
+	want := fmt.Sprintf("%x ", sha256.Sum256(form(own).Certificate[0]))
+	s.Demand(strings.HasPrefix(o.Verdict.Detail, want), "the command finds another certificate, or none: %s", o.Output())
 	l.Close()
 	select {
 	case text := <-got:
@@ -292,7 +288,7 @@ func planned(s *subject) {
 	sandbox := s.open()
 	_, err := sandbox.Plan(s.Ctx, s.sh("exit 0"))
 	s.Must(err)
-	cmd := s.sh("cat /proc/self/mountinfo; echo end; sleep 61.5; exit 0")
+	cmd := s.sh("cat /proc/self/mountinfo; echo; echo end; sleep 61.5; exit 0")
 	plan, err := sandbox.Plan(s.Ctx, cmd)
 	s.Must(err)
 	for _, e := range s.spec().Table { // an engine may leave all of them out
@@ -306,13 +302,8 @@ func planned(s *subject) {
 		writable bool
 		source   string // on its file system
 	}
-	inside, out := map[string]mounted{}, r
-	for {
-		line, err := actor.ReadUntil(out, "\n")
-		s.Must(err)
-		if line == "end\n" {
-			break
-		}
+	inside := map[string]mounted{}
+	for line := range strings.Lines(s.until(r, "\nend\n")) {
 		if fields := strings.Fields(line); len(fields) > 5 { // of several at one place, the last is on top
 			inside[fields[4]] = mounted{slices.Contains(strings.Split(fields[5], ","), "rw"), fields[3]}
 		}
@@ -374,9 +365,8 @@ func plainProcess(s *subject) {
 	for _, script := range []bool{false, true} {
 		t := s.Trying("descriptors")
 		t.Script = script
-		if o := s.once(s.Command(t), nil); o.Verdict.Kind != actor.Denied {
-			s.Failf("more descriptors are open, with a script: %v: %s", script, o.Output())
-		}
+		o := s.once(s.Command(t), nil)
+		s.Demand(o.Verdict.Kind == actor.Denied, "more descriptors are open, with a script: %v: %s", script, o.Output())
 	}
 	signalState(s)
 }
@@ -400,21 +390,18 @@ func tracedCommand(s *subject) {
 		}
 		return list
 	}
-	if untraced := calls(); len(untraced) > 0 {
-		s.Failf("nobody has asked for %+v", untraced)
-	}
-	cmd.Trace = true
 	traced := calls()
+	s.Demand(len(traced) == 0, "nobody has asked for %+v", traced)
+	cmd.Trace = true
+	traced = calls()
 	for target, wants := range map[string][]string{"/sbxhost-none": {"read"}, long: {"read", "execute"}} {
 		for _, want := range wants {
-			if call := (shared.TracedCall{Wants: want, Target: target, Error: "ENOENT"}); !slices.Contains(traced, call) {
-				s.Failf("%+v is not among the calls that are told: %+v", call, traced)
-			}
+			call := shared.TracedCall{Wants: want, Target: target, Error: "ENOENT"}
+			s.Demand(slices.Contains(traced, call), "%+v is not among the calls that are told: %+v", call, traced)
 		}
 	}
-	if dials && !slices.ContainsFunc(traced, func(c shared.TracedCall) bool { return c.Wants == "connect" && c.Target == nobody }) {
-		s.Failf("the address is not among the calls that are told: %+v", traced)
-	}
+	connects := slices.ContainsFunc(traced, func(c shared.TracedCall) bool { return c.Wants == "connect" && c.Target == nobody })
+	s.Demand(connects || !dials, "the address is not among the calls that are told: %+v", traced)
 }
 
 func exactArguments(s *subject) {
@@ -439,8 +426,7 @@ func signalState(s *subject) {
 		if name != "SigBlk" && name != "SigIgn" {
 			continue
 		}
-		if set, err := strconv.ParseUint(value, 16, 64); err != nil || set&^librarySignals != 0 {
-			s.Failf("%s is %s", name, value)
-		}
+		set, err := strconv.ParseUint(value, 16, 64)
+		s.Demand(err == nil && set&^librarySignals == 0, "%s is %s", name, value)
 	}
 }

@@ -86,10 +86,15 @@ func (s *subject) begin(sandbox shared.Sandbox, cmd shared.Command, stdio shared
 func (s *subject) started(sandbox shared.Sandbox, cmd shared.Command, stdin *os.File) (shared.Process, *os.File) {
 	r, w := s.Pipe()
 	p := s.begin(sandbox, cmd, shared.Stdio{Stdin: stdin, Stdout: w})
-	if _, err := actor.ReadUntil(r, "\n"); err != nil {
-		s.Failf("the command says nothing: %v", err)
-	}
+	s.until(r, "\n")
 	return p, r
+}
+
+// until reads what a command writes, to a text that must come.
+func (s *subject) until(r io.Reader, text string) string {
+	got, err := actor.ReadUntil(r, text)
+	s.Demand(err == nil, "%s comes, and no %q: %v", scene.Tail(got), text, err)
+	return got
 }
 
 // wait returns a command's end.
@@ -101,15 +106,13 @@ func (s *subject) wait(p shared.Process) shared.Result {
 
 // endsBy waits for a command, which must end with this status.
 func (s *subject) endsBy(p shared.Process, want shared.ExitStatus) {
-	if r := s.wait(p); r.Status != want {
-		s.Failf("it ended with %v and not with %v", r.Status, want)
-	}
+	r := s.wait(p)
+	s.Demand(r.Status == want, "it ended with %v and not with %v", r.Status, want)
 }
 
 func (s *subject) signal(p shared.Process, sig syscall.Signal) {
-	if err := p.Signal(s.Ctx, sig); err != nil {
-		s.Failf("signal %d: %v", sig, err)
-	}
+	err := p.Signal(s.Ctx, sig)
+	s.Demand(err == nil, "signal %d: %v", sig, err)
 }
 
 // endNow kills a command.
@@ -121,14 +124,9 @@ func (s *subject) endNow(p shared.Process) {
 // run runs a command in a sandbox to its end.
 func (s *subject) run(sandbox shared.Sandbox, cmd shared.Command, stdin *os.File) *scene.Outcome {
 	o := s.Start(s.Ctx, sandbox, &scene.Trial{Command: cmd, Stdin: stdin})
-	switch {
-	case o.Refused != nil:
-		s.Failf("starting: %v", o.Refused)
-	case o.Broke != nil:
-		s.Failf("waiting: %v", o.Broke)
-	case o.Outlived:
-		s.Failf("an output stayed open after the end")
-	}
+	s.Demand(o.Refused == nil, "starting: %v", o.Refused)
+	s.Demand(o.Broke == nil, "waiting: %v", o.Broke)
+	s.Demand(!o.Outlived, "an output stayed open after the end")
 	return o
 }
 
@@ -156,9 +154,8 @@ func (s *subject) works() {
 // ends fails the case unless a file ends that somebody may still write to.
 func (s *subject) ends(r *os.File) {
 	r.SetReadDeadline(time.Now().Add(s.Patience()))
-	if _, err := io.Copy(io.Discard, r); errors.Is(err, os.ErrDeadlineExceeded) {
-		s.Failf("something still holds the command's output")
-	}
+	_, err := io.Copy(io.Discard, r)
+	s.Demand(!errors.Is(err, os.ErrDeadlineExceeded), "something still holds the command's output")
 }
 
 // refuses fails the case unless Open fails with one of the kinds, and returns the error.

@@ -41,9 +41,8 @@ func endRules() []Rule {
 		{ID: "end.09", Title: "a background child that holds stdout does not delay Wait", run: func(s *subject) {
 			begin := time.Now()
 			o := s.once(s.sh("sleep 1000 & echo done; exit 3"), nil)
-			if took := time.Since(begin); took > s.Patience() {
-				s.Failf("it took %v", took)
-			}
+			took := time.Since(begin)
+			s.Demand(took <= s.Patience(), "it took %v", took)
 			s.exits(o, 3, "done\n")
 		}},
 		{ID: "end.10", Title: "Events is closed at the end, and unread events delay nobody", run: events},
@@ -60,9 +59,8 @@ func endRules() []Rule {
 		{ID: "end.13", Title: "a stopped command can be killed", run: func(s *subject) {
 			p, _ := s.started(s.open(), s.sh("echo; kill -STOP $$; exit 1"), nil)
 			s.signal(p, syscall.SIGKILL)
-			if r := s.wait(p); r.Status.Signal != syscall.SIGKILL && r.Status.Code != 1 {
-				s.Failf("it ended with %v", r.Status)
-			}
+			r := s.wait(p)
+			s.Demand(r.Status.Signal == syscall.SIGKILL || r.Status.Code == 1, "it ended with %v", r.Status)
 		}},
 		{ID: "end.15", Title: "the duration is the command's own", run: durations},
 		{ID: "end.16", Title: "a death with a core dump is told as the kernel tells it", run: coreFlag},
@@ -140,9 +138,8 @@ func groupSignal(s *subject) {
 	// The shell does nothing about the signal; its child says that it got it.
 	p, out := s.started(s.open(), s.sh(`trap ':' USR1; sh -c 'trap "echo child; exit 0" USR1; echo; while :; do sleep 0.02; done' & wait; wait; exit 0`), nil)
 	s.signal(p, syscall.SIGUSR1)
-	if line, err := actor.ReadUntil(out, "\n"); err != nil || line != "child\n" {
-		s.Failf("the child did not get it: %q, %v", line, err)
-	}
+	line := s.until(out, "\n")
+	s.Demand(line == "child\n", "the child did not get it: %q", line)
 	s.endNow(p)
 }
 
@@ -233,9 +230,8 @@ func coreFlag(s *subject) {
 	s.NeedsCores()
 	// The shell reports a child's death.
 	o := s.run(s.open(), s.sh(`ulimit -c "$(ulimit -H -c)"; sh -c 'kill -SEGV $$'; kill -SEGV $$`), nil)
-	if want := strings.Contains(o.Stderr, "core dumped"); o.Status.Signal != syscall.SIGSEGV || o.Status.CoreDumped != want {
-		s.Failf("it ended with %v, core dumped: %v, and its child: %s", o.Status, o.Status.CoreDumped, scene.Tail(o.Stderr))
-	}
+	want := strings.Contains(o.Stderr, "core dumped")
+	s.Demand(o.Status.Signal == syscall.SIGSEGV && o.Status.CoreDumped == want, "it ended with %v, core dumped: %v, and its child: %s", o.Status, o.Status.CoreDumped, scene.Tail(o.Stderr))
 }
 
 // durations compares the reported duration with a clock outside and a wait inside. On a busy
@@ -277,12 +273,10 @@ func closes(s *subject) {
 	survivor, _ := s.started(s.open(), s.sh("trap 'exit 5' TERM; echo"+forever), nil)
 	s.Must(mine.Close(s.Ctx))
 	s.Must(s.Write("ws/closed", ""))
-	if r, err := p.Wait(s.Ctx); err != nil || r.Status.Signal != syscall.SIGKILL || r.TimedOut {
-		s.Failf("what ran: %+v, %v", r, err)
-	}
-	if _, err := actor.ReadUntil(out, "\n"); err == nil || scene.HostHas(s.Path("ws/alive")) != nil {
-		s.Failf("it went on when Close had returned")
-	}
+	r, err := p.Wait(s.Ctx)
+	s.Demand(err == nil && r.Status.Signal == syscall.SIGKILL && !r.TimedOut, "what ran: %+v, %v", r, err)
+	_, err = actor.ReadUntil(out, "\n")
+	s.Demand(err != nil && scene.HostHas(s.Path("ws/alive")) == nil, "it went on when Close had returned")
 	s.Check("a command of another sandbox", func() {
 		s.signal(survivor, syscall.SIGTERM)
 		s.endsBy(survivor, shared.ExitStatus{Code: 5})

@@ -18,14 +18,12 @@ import (
 // made anew.
 func (s *subject) keptAsKernelDoes(upper string) {
 	var file unix.Stat_t
-	if err := unix.Lstat(filepath.Join(upper, "file"), &file); err != nil || file.Mode&unix.S_IFMT != unix.S_IFCHR || file.Rdev != 0 {
-		s.Failf("a file that was removed is no whiteout there: mode %#o: %v", file.Mode, err)
-	}
+	err := unix.Lstat(filepath.Join(upper, "file"), &file)
+	s.Demand(err == nil && file.Mode&unix.S_IFMT == unix.S_IFCHR && file.Rdev == 0, "a file that was removed is no whiteout there: mode %#o: %v", file.Mode, err)
 	const attribute = "user.overlay.opaque"
 	value := make([]byte, 16)
-	if n, err := unix.Lgetxattr(filepath.Join(upper, "keys"), attribute, value); err != nil || string(value[:n]) != "y" {
-		s.Failf("a directory that was made anew does not have %s there: %v", attribute, err)
-	}
+	n, err := unix.Lgetxattr(filepath.Join(upper, "keys"), attribute, value)
+	s.Demand(err == nil && string(value[:n]) == "y", "a directory that was made anew does not have %s there: %v", attribute, err)
 }
 
 // peakMemory is the most that a process ever had in memory at once.

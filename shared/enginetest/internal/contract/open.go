@@ -27,9 +27,8 @@ func openRules() []Rule {
 		{ID: "open.05", Title: "an option that is not declared is refused, and no error tells its value", run: func(s *subject) {
 			spec := s.spec()
 			spec.Options = json.RawMessage(`{"sbxhost_no_such_option": "` + s.Canary + `"}`)
-			if told := fmt.Sprint(s.refuses(spec, shared.ErrInvalidSpec, shared.ErrUnsupported)); strings.Contains(told, s.Canary) {
-				s.Failf("the error has the option's value: %s", scene.Tail(told))
-			}
+			told := fmt.Sprint(s.refuses(spec, shared.ErrInvalidSpec, shared.ErrUnsupported))
+			s.Demand(!strings.Contains(told, s.Canary), "the error has the option's value: %s", scene.Tail(told))
 		}},
 		{ID: "open.06", Title: "isolation and its absence are never confused", run: func(s *subject) {
 			spec := s.spec()
@@ -58,15 +57,11 @@ func infoRule(s *subject) {
 	first := s.info()
 	s.once(s.sh(":"), nil)
 	second := s.info()
-	switch {
-	case first.Name == "" || first.Version == "" || first.Doc == "":
-		s.Failf("name %q, version %q and doc %q: none may be empty", first.Name, first.Version, first.Doc)
-	case first.Name != second.Name || first.Version != second.Version || !slices.Equal(first.Features, second.Features):
-		s.Failf("it is not the same the second time")
-	}
-	if want := s.Kit.Name; !paths.IsName(first.Name) || want != "" && first.Name != want {
-		s.Failf("its name is %q: up to 64 letters, digits and . _ -, as its program is called: sbxhost-engine-%s", first.Name, cmp.Or(want, "NAME"))
-	}
+	s.Demand(first.Name != "" && first.Version != "" && first.Doc != "", "name %q, version %q and doc %q: none may be empty", first.Name, first.Version, first.Doc)
+	s.Demand(first.Name == second.Name && first.Version == second.Version && slices.Equal(first.Features, second.Features), "it is not the same the second time")
+	want := s.Kit.Name
+	s.Demand(paths.IsName(first.Name) && (want == "" || first.Name == want),
+		"its name is %q: up to 64 letters, digits and . _ -, as its program is called: sbxhost-engine-%s", first.Name, cmp.Or(want, "NAME"))
 	have := slices.Clone(first.Features)
 	slices.Sort(have)
 	s.Demand(len(slices.Compact(have)) == len(first.Features), "a feature is listed twice")
@@ -81,16 +76,10 @@ func schemaRule(s *subject) {
 	types := []shared.OptionType{shared.OptionString, shared.OptionBool, shared.OptionNumber, shared.OptionStringList, shared.OptionStringMap}
 	seen := map[string]bool{}
 	for _, a := range s.info().Options.Attributes {
-		switch {
-		case a.Name == "" || seen[a.Name]:
-			s.Failf("attribute %q: empty or there twice", a.Name)
-		case !slices.Contains(types, a.Type):
-			s.Failf("attribute %q: unknown type %q", a.Name, a.Type)
-		case a.Doc == "" || strings.Contains(a.Doc, "\n"):
-			s.Failf("attribute %q: its doc is not one line", a.Name)
-		case len(a.Default) > 0 && !json.Valid(a.Default):
-			s.Failf("attribute %q: its default is no JSON", a.Name)
-		}
+		s.Demand(a.Name != "" && !seen[a.Name], "attribute %q: empty or there twice", a.Name)
+		s.Demand(slices.Contains(types, a.Type), "attribute %q: unknown type %q", a.Name, a.Type)
+		s.Demand(a.Doc != "" && !strings.Contains(a.Doc, "\n"), "attribute %q: its doc is not one line", a.Name)
+		s.Demand(len(a.Default) == 0 || json.Valid(a.Default), "attribute %q: its default is no JSON", a.Name)
 		seen[a.Name] = true
 	}
 }
@@ -176,9 +165,8 @@ func unclaimedRule(s *subject) {
 		}
 		s.Check(string(ask.feature)+" is not claimed", func() {
 			err := s.refuses(spec, shared.ErrUnsupported)
-			if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute == "" {
-				s.Failf("the error leads to no attribute: %v", err)
-			}
+			e, ok := errors.AsType[*shared.Error](err)
+			s.Demand(ok && e.Attribute != "", "the error leads to no attribute: %v", err)
 		})
 	}
 	// The feature that commands need.
@@ -235,9 +223,8 @@ func keepsNothing(s *subject) {
 		spec.Table[i] = shared.Entry{Source: "/no/such", Path: "/no/such", Access: shared.ReadOnly}
 	}
 	s.Check("after the caller changed its Spec", func() {
-		if o := s.run(sandbox, s.inside("read", s.Path("ws/file")), nil); o.Verdict.Kind != actor.Got {
-			s.Failf("%s", o.Output())
-		}
+		o := s.run(sandbox, s.inside("read", s.Path("ws/file")), nil)
+		s.Demand(o.Verdict.Kind == actor.Got, "%s", o.Output())
 	})
 	_, err := os.Stat(s.WS)
 	s.Must(err)

@@ -55,9 +55,8 @@ func tellsWhose(s *subject) {
 				if e.Kind != shared.EventNetwork || e.Details["name"] != name {
 					continue
 				}
-				if heard = true; (e.Details["by"] != "") != spec.Session.Processes {
-					s.Failf("it is said to be by %q: %s", e.Details["by"], e.Message)
-				}
+				heard = true
+				s.Demand((e.Details["by"] != "") == spec.Session.Processes, "it is said to be by %q: %s", e.Details["by"], e.Message)
 			}
 			s.Demand(heard, "no event tells of %s", name)
 		})
@@ -94,9 +93,8 @@ func goesOn(s *subject) {
 	s.exits(s.run(second, s.sh(`kill -0 "$(cat /tmp/left)" && echo alive`), nil), 0, "alive\n")
 	s.Must(second.Close(s.Ctx))
 	third := s.OpenAs(spec)
-	if o := s.run(third, s.sh(`cat /proc/[0-9]*/cmdline | tr '\0' ' ' | grep 'slee[p] 1000'`), nil); o.Stdout != "" {
-		s.Failf("a process is there when the last sandbox was closed: %s", scene.Tail(o.Stdout))
-	}
+	o = s.run(third, s.sh(`cat /proc/[0-9]*/cmdline | tr '\0' ' ' | grep 'slee[p] 1000'`), nil)
+	s.Demand(o.Stdout == "", "a process is there when the last sandbox was closed: %s", scene.Tail(o.Stdout))
 }
 
 func refusesOthers(s *subject) {
@@ -146,9 +144,8 @@ func killsItsOwn(s *subject) {
 	// The end of a command's time does, too, where the command itself obeys at once.
 	timed := s.sh(detached + forever)
 	timed.Timeout, timed.Grace = 300*time.Millisecond, 10*time.Second
-	if r := s.wait(s.begin(sandbox, timed, shared.Stdio{})); !r.TimedOut {
-		s.Failf("it ended with %v", r.Status)
-	}
+	r := s.wait(s.begin(sandbox, timed, shared.Stdio{}))
+	s.Demand(r.TimedOut, "it ended with %v", r.Status)
 	ownIsGone()
 }
 

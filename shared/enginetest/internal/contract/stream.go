@@ -45,9 +45,7 @@ func streamRules() []Rule {
 			f.WriteString("0\n") // after which they go on
 			s.wait(s.begin(s.open(), s.sh("for i in 1 2 3 4 5; do echo $i; echo $i >&2; done"), shared.Stdio{Stdout: f, Stderr: f}))
 			text, err := os.ReadFile(f.Name())
-			if want := "0\n1\n1\n2\n2\n3\n3\n4\n4\n5\n5\n"; err != nil || string(text) != want {
-				s.Failf("the file holds %q, %v", text, err)
-			}
+			s.Demand(err == nil && string(text) == "0\n1\n1\n2\n2\n3\n3\n4\n4\n5\n5\n", "the file holds %q, %v", text, err)
 		}},
 		{ID: "stream.09", Title: "a regular file is read from where it stands", run: func(s *subject) {
 			s.Must(s.Write("outside/in", "skipped\nread\n"))
@@ -68,9 +66,8 @@ func streamRules() []Rule {
 					stdio = shared.Stdio{Stderr: w}
 				}
 				s.endsBy(s.begin(s.open(), s.sh("echo output; echo error >&2"), stdio), shared.ExitStatus{})
-				if text, err := io.ReadAll(r); string(text) != which+"\n" {
-					s.Failf("standard %s alone has %q, %v", which, text, err)
-				}
+				text, err := io.ReadAll(r)
+				s.Demand(string(text) == which+"\n", "standard %s alone has %q, %v", which, text, err)
 			}
 		}},
 		{ID: "stream.11", Title: "a directory is refused, as any of the three", run: func(s *subject) {
@@ -118,9 +115,8 @@ func (s *subject) grown(f func()) {
 	}
 	before := s.peakMemory(pid)
 	f()
-	if grown := s.peakMemory(pid) - before; grown > memoryAllowed {
-		s.Failf("process %d grew by %d MiB", pid, grown>>20)
-	}
+	grown := s.peakMemory(pid) - before
+	s.Demand(grown <= memoryAllowed, "process %d grew by %d MiB", pid, grown>>20)
 }
 
 // matchStream compares a stream with the pattern of a seed.
@@ -176,12 +172,10 @@ func backPressure(s *subject) {
 	defer cancel()
 	r, w := s.Pipe()
 	p := s.begin(sandbox, cmd, shared.Stdio{Stdout: w})
-	if _, err := p.Wait(short); !errors.Is(err, context.DeadlineExceeded) {
-		s.Failf("32 MiB were taken though nobody reads: %v", err)
-	}
-	if got, err := io.Copy(io.Discard, r); err != nil || got != n {
-		s.Failf("%d bytes of %d came in the end: %v", got, n, err)
-	}
+	_, err := p.Wait(short)
+	s.Demand(errors.Is(err, context.DeadlineExceeded), "32 MiB were taken though nobody reads: %v", err)
+	got, err := io.Copy(io.Discard, r)
+	s.Demand(err == nil && got == n, "%d bytes of %d came in the end: %v", got, n, err)
 	s.endsBy(p, shared.ExitStatus{})
 }
 
@@ -189,9 +183,8 @@ func independent(s *subject) {
 	outR, outW := s.Pipe()
 	errR, errW := s.Pipe()
 	p := s.begin(s.open(), s.sh("(head -c 50000000 /dev/zero; exit) & echo hello >&2; wait"), shared.Stdio{Stdout: outW, Stderr: errW})
-	if line, err := actor.ReadUntil(errR, "\n"); line != "hello\n" {
-		s.Failf("stderr while stdout is full: %q, %v", line, err)
-	}
+	line := s.until(errR, "\n")
+	s.Demand(line == "hello\n", "stderr while stdout is full: %q", line)
 	_, err := io.Copy(io.Discard, outR)
 	s.Must(err)
 	s.wait(p)
@@ -203,9 +196,8 @@ func closedEarly(s *subject) {
 	p := s.begin(s.open(), s.sh("read x; echo got $x; echo err >&2"), shared.Stdio{Stdin: inR, Stdout: outW, Stderr: outW})
 	_, err := io.WriteString(inW, "it\n")
 	s.Must(err)
-	if text, err := io.ReadAll(outR); err != nil || string(text) != "got it\nerr\n" {
-		s.Failf("%q, %v", text, err)
-	}
+	text, err := io.ReadAll(outR)
+	s.Demand(err == nil && string(text) == "got it\nerr\n", "%q, %v", text, err)
 	s.wait(p)
 }
 
@@ -242,22 +234,17 @@ func hostTerminal(s *subject) {
 	sandbox := s.open()
 	master, slave := s.Terminal()
 	s.Must(pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}))
-	shows := func(want string) {
-		if shown, err := actor.ReadUntil(master, want); err != nil {
-			s.Failf("the terminal does not show %q but %q: %v", want, shown, err)
-		}
-	}
 	start := func(text, shown string) shared.Process {
 		cmd := s.sh("test -t 0 && test -t 1 && test -t 2 && : </dev/tty && " + text + forever)
 		cmd.TTY = true
 		p, err := sandbox.Start(s.Ctx, cmd, shared.Stdio{Stdin: slave, Stdout: slave, Stderr: slave})
 		s.Must(err)
-		shows(shown)
+		s.until(master, shown)
 		return p
 	}
 	p := start("trap 'stty size; exit 8' WINCH && stty size", "24 80")
 	s.Must(pty.Setsize(master, &pty.Winsize{Rows: 30, Cols: 100}))
-	shows("30 100")
+	s.until(master, "30 100")
 	s.endsBy(p, shared.ExitStatus{Code: 8})
 	// Job control: what is typed reaches the command as a signal.
 	p = start("trap 'exit 9' INT && echo typing", "typing")

@@ -64,9 +64,8 @@ func missing(s *scene.Scene) {
 		what := fmt.Sprintf("In the Spec: a missing path, %v, for which \"missing\" is %v.", e.Access, e.Missing)
 		o := s.Attempt(t)
 		s.Expect(o.Verdict.Kind != actor.Got, scene.Leaked, "%s Found: the command ran.", what)
-		if one, ok := errors.AsType[*shared.Error](o.Refused); !ok || !errors.Is(one, shared.ErrInvalidSpec) || one.Attribute != "bind_paths[1]" {
-			s.Failf("%s Found: %v.", what, o.Refused)
-		}
+		one, ok := errors.AsType[*shared.Error](o.Refused)
+		s.Demand(ok && errors.Is(one, shared.ErrInvalidSpec) && one.Attribute == "bind_paths[1]", "%s Found: %v.", what, o.Refused)
 		e.Missing = shared.MissingIgnore // and this is the control
 		o = s.Attempt(with(e))
 		s.Demand(o.Verdict.Kind == actor.Got, "%s With \"ignore\" the command must run. Found: %v %v %s", what, o.Refused, o.Broke, o.Output())

@@ -166,31 +166,19 @@ func eventArrived(s *scene.Scene) error {
 func networkProbes() []Probe {
 	const dialTCP, dialUnix, anywhere = "dial tcp {addr} {canary}", "dial unix {addr} {canary}", "route 192.0.2.1:53 [2001:db8::1]:53"
 	listed := rule("{addr} private")
-	toHost := func(id, title, network string, prepare preparation) Probe {
-		return Probe{ID: id, Title: title, prepare: prepare, act: "dial " + network + " {addr} {canary}", grant: onHostNetwork, ownNetwork: true}
-	}
-	named := func(p Probe) Probe {
-		p.trial = byName
-		return p
+	toHost := func(id, title, network string, prepare preparation, trial change) Probe {
+		return Probe{ID: id, Title: title, prepare: prepare, trial: trial, act: "dial " + network + " {addr} {canary}", grant: onHostNetwork, ownNetwork: true}
 	}
 	// refused is a probe of a name that the rules of the trial do not list, of which an event tells.
 	refused := func(id, title string, prepare preparation, trial change) Probe {
 		return Probe{ID: id, Title: title + ", of which an event tells", prepare: prepare, trial: trial.and(hears(refusal)), act: dialTCP, grant: listed, after: eventArrived}
 	}
-	// onIt makes a probe of an action that even a command with the host's network may not do.
-	onIt := func(id, title, act string) Probe {
-		p := linux(id, title, act)
-		p.trial = onHostNetwork
-		return p
-	}
 	const sent = "a text that is longer than what is received"
-	privilegedPorts := onIt("net.24", "privileged ports of the host", "listen 127.0.0.1:1 127.0.0.1:7 127.0.0.1:9 127.0.0.1:19")
-	privilegedPorts.ownNetwork = true
 	return []Probe{
-		toHost("net.01", "the host's loopback", "tcp", listen("tcp", "127.0.0.1:0")),
-		toHost("net.02", "the host's loopback (IPv6)", "tcp", listen("tcp", "[::1]:0")),
-		toHost("net.03", "the host's own address", "tcp", listenOutward),
-		toHost("net.04", "the host's loopback (UDP)", "udp", listenPacket),
+		toHost("net.01", "the host's loopback", "tcp", listen("tcp", "127.0.0.1:0"), nil),
+		toHost("net.02", "the host's loopback (IPv6)", "tcp", listen("tcp", "[::1]:0"), nil),
+		toHost("net.03", "the host's own address", "tcp", listenOutward, nil),
+		toHost("net.04", "the host's loopback (UDP)", "udp", listenPacket, nil),
 		{ID: "net.05", Title: "a route to anywhere", act: anywhere, Maybe: true},
 		{ID: "net.06", Title: "interfaces besides a loopback", act: "interfaces", Maybe: true},
 		linux("net.07", "the host's resolver", "resolver"),
@@ -216,10 +204,12 @@ func networkProbes() []Probe {
 		{ID: "net.19", Title: "sockets within the sandbox work", Works: true, act: "own-server unix /tmp/s{unique}"},
 		{ID: "net.20", Title: "the host's network works where it is granted", Works: true, prepare: listen("tcp", "127.0.0.1:0"),
 			trial: onHostNetwork, act: dialTCP, ownNetwork: true},
-		onIt("net.21", "changing the host's interfaces", "do socket 2 2 0 then do ioctl $result 0x8914 lo"+strings.Repeat(`\x00`, 14)+`I\x00`), // lo is up, as it was
-		onIt("net.22", "packet sockets on the host's network", "do socket 17 3 0"),
-		onIt("net.23", "raw sockets on the host's network", "do socket 2 3 1 or do socket 10 3 58"),
-		privilegedPorts,
+		// Even a command with the host's network may not do this.
+		linux("net.21", "changing the host's interfaces", "do socket 2 2 0 then do ioctl $result 0x8914 lo"+strings.Repeat(`\x00`, 14)+`I\x00`, onHostNetwork), // lo is up, as it was
+		linux("net.22", "packet sockets on the host's network", "do socket 17 3 0", onHostNetwork),
+		linux("net.23", "raw sockets on the host's network", "do socket 2 3 1 or do socket 10 3 58", onHostNetwork),
+		{ID: "net.24", Title: "privileged ports of the host", Only: OnlyLinux, Maybe: true, trial: onHostNetwork, ownNetwork: true,
+			act: "listen 127.0.0.1:1 127.0.0.1:7 127.0.0.1:9 127.0.0.1:19"},
 		{ID: "net.25", Title: "the host's loopback, from a network that is said to be translated", Features: []shared.Feature{shared.FeatureNetworkTranslated},
 			prepare: listen("tcp", "127.0.0.1:0"), trial: onHostNetwork, act: dialTCP},
 		refused("net.27", "a name that no rule lists", listenNamed, byName),
@@ -287,9 +277,9 @@ func networkProbes() []Probe {
 			act: "dial HTTP_PROXY {addr} {canary} then dial HTTPS_PROXY {addr} {canary} then dial ALL_PROXY {addr} {canary}"},
 		{ID: "net.41", Title: "a name that no rule lists, and its address, by each proxy", Unmodelled: decidedByProxy, Features: []shared.Feature{shared.FeatureNetworkProxy},
 			prepare: listenWeb, trial: byName, act: "by-any-proxy {canary} {addr} {numeric}", grant: listed},
-		named(toHost("net.30", "a port of the host that host_ports does not list", "tcp", listen("tcp", "127.0.0.1:0"))),
-		named(toHost("net.31", "the host's own address, with a list of names", "tcp", listenOutward)),
-		named(toHost("net.32", "the host's loopback, with a list of names (UDP)", "udp", listenPacket)),
-		named(Probe{ID: "net.33", Title: "a route to anywhere, with a list of names", act: anywhere, Maybe: true}),
+		toHost("net.30", "a port of the host that host_ports does not list", "tcp", listen("tcp", "127.0.0.1:0"), byName),
+		toHost("net.31", "the host's own address, with a list of names", "tcp", listenOutward, byName),
+		toHost("net.32", "the host's loopback, with a list of names (UDP)", "udp", listenPacket, byName),
+		{ID: "net.33", Title: "a route to anywhere, with a list of names", trial: byName, act: anywhere, Maybe: true},
 	}
 }

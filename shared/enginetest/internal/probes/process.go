@@ -38,8 +38,8 @@ func limiting(limits shared.Limits) change {
 func onTerminal(_ *scene.Scene, t *scene.Trial) { t.TTY = true }
 
 // linux is a probe of what a machine may refuse to everybody. Its control runs outside.
-func linux(id, title, act string) Probe {
-	return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, act: act}
+func linux(id, title, act string, trial ...change) Probe {
+	return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, act: act, trial: change(nil).and(trial...)}
 }
 
 // privileged is one whose control has all capabilities.
@@ -181,52 +181,45 @@ func coreDump(s *scene.Scene) {
 // kernelProbes are about the kernel's interfaces: system calls that no command needs, and that were a way
 // out of a sandbox before.
 func kernelProbes() []Probe {
-	call := func(id, title, call string) Probe { return linux(id, title, "call "+call) }
-	byRoot := func(id, title, call string) Probe { return privileged(id, title, "call "+call) }
-	terminal := func(id, title, call string) Probe {
-		p := linux(id, title, "call "+call)
-		p.trial = onTerminal
-		return p
-	}
 	return []Probe{
-		terminal("kernel.01", "typing into the terminal (TIOCSTI)", "ioctl 0 0x5412 x"),
-		terminal("kernel.02", "the same with high bits set in the request", "ioctl 0 0x100005412 x"), // the kernel looks at the lower half alone
-		terminal("kernel.03", "the console's selection (TIOCLINUX)", `ioctl 0 0x541c \x06`),          // TIOCL_GETSHIFTSTATE, which changes nothing
-		terminal("kernel.04", "the same with high bits set in the request", `ioctl 0 0x10000541c \x06`),
-		call("kernel.05", "tracing a process", "ptrace 0x4206 $child 0 0"),
-		call("kernel.06", "reading a process's memory", "process_vm_readv 0 0 0 0 0 0"), // of no length
-		call("kernel.07", "writing a process's memory", "process_vm_writev 0 0 0 0 0 0"),
-		call("kernel.08", "taking a descriptor of another process", "pidfd_getfd -1 0 0"),
-		byRoot("kernel.09", "programs in the kernel (bpf)", `bpf 0 \x02\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x01 20`), // an array of one element
-		call("kernel.10", "handling page faults (userfaultfd)", "userfaultfd 1"),
-		call("kernel.11", "performance counters", "perf_event_open 0 0 -1 -1 0"),
-		call("kernel.12", "keyrings (keyctl)", "keyctl 0 -2 1"),
-		call("kernel.13", "keys (add_key)", "add_key user sbxhost-probe x 1 -2"),
-		call("kernel.14", "keys (request_key)", "request_key user sbxhost-no-such-key 0 -2"),
-		call("kernel.15", "another kernel (kexec_load)", "kexec_load 0 17 0 -1"), // more segments than there can be
-		call("kernel.16", "another kernel (kexec_file_load)", "kexec_file_load -1 -1 0 0 -1"),
-		call("kernel.17", "modules (init_module)", "init_module 0 0 x"),
-		call("kernel.18", "modules (finit_module)", "finit_module -1 x -1"),
-		call("kernel.19", "modules (delete_module)", "delete_module sbxhost-no-such-module 0x800"),
-		call("kernel.20", "io_uring", `io_uring_setup 1 \x00`),
-		call("kernel.21", "personality", "personality 0x40000"), // ADDR_NO_RANDOMIZE, for this process
-		call("kernel.22", "clone3, whose flags no filter can see", "clone3 0 0"),
-		byRoot("kernel.23", "new mounts (open_tree)", "open_tree -100 / 1"),
-		byRoot("kernel.24", "new mounts (fsopen)", "fsopen tmpfs 1"),
-		byRoot("kernel.25", "new mounts (move_mount)", "move_mount -100 / -100 / 0"),
-		byRoot("kernel.26", "mount attributes (mount_setattr)", `mount_setattr -100 / 0 \x00 32`), // which changes nothing
-		byRoot("kernel.27", "another root (pivot_root)", "pivot_root / /"),
-		byRoot("kernel.28", "unmounting", "umount2 / 5"), // flags that exclude each other
-		call("kernel.29", "swap", "swapon sbxhost-no-such-file 0"),
-		call("kernel.30", "rebooting", "reboot 0 0 0 0"),
-		call("kernel.31", "the clock", `adjtimex \x00\x40`),                       // ADJ_TICK, to a value that none may set
-		byRoot("kernel.32", "the host's name (sethostname)", "sethostname x 100"), // too long
-		call("kernel.33", "process accounting", "acct /no/such"),
-		call("kernel.34", "ports (iopl)", "iopl 3"),
+		linux("kernel.01", "typing into the terminal (TIOCSTI)", "call ioctl 0 0x5412 x", onTerminal),
+		linux("kernel.02", "the same with high bits set in the request", "call ioctl 0 0x100005412 x", onTerminal), // the kernel looks at the lower half alone
+		linux("kernel.03", "the console's selection (TIOCLINUX)", `call ioctl 0 0x541c \x06`, onTerminal),          // TIOCL_GETSHIFTSTATE, which changes nothing
+		linux("kernel.04", "the same with high bits set in the request", `call ioctl 0 0x10000541c \x06`, onTerminal),
+		linux("kernel.05", "tracing a process", "call ptrace 0x4206 $child 0 0"),
+		linux("kernel.06", "reading a process's memory", "call process_vm_readv 0 0 0 0 0 0"), // of no length
+		linux("kernel.07", "writing a process's memory", "call process_vm_writev 0 0 0 0 0 0"),
+		linux("kernel.08", "taking a descriptor of another process", "call pidfd_getfd -1 0 0"),
+		privileged("kernel.09", "programs in the kernel (bpf)", `call bpf 0 \x02\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x01 20`), // an array of one element
+		linux("kernel.10", "handling page faults (userfaultfd)", "call userfaultfd 1"),
+		linux("kernel.11", "performance counters", "call perf_event_open 0 0 -1 -1 0"),
+		linux("kernel.12", "keyrings (keyctl)", "call keyctl 0 -2 1"),
+		linux("kernel.13", "keys (add_key)", "call add_key user sbxhost-probe x 1 -2"),
+		linux("kernel.14", "keys (request_key)", "call request_key user sbxhost-no-such-key 0 -2"),
+		linux("kernel.15", "another kernel (kexec_load)", "call kexec_load 0 17 0 -1"), // more segments than there can be
+		linux("kernel.16", "another kernel (kexec_file_load)", "call kexec_file_load -1 -1 0 0 -1"),
+		linux("kernel.17", "modules (init_module)", "call init_module 0 0 x"),
+		linux("kernel.18", "modules (finit_module)", "call finit_module -1 x -1"),
+		linux("kernel.19", "modules (delete_module)", "call delete_module sbxhost-no-such-module 0x800"),
+		linux("kernel.20", "io_uring", `call io_uring_setup 1 \x00`),
+		linux("kernel.21", "personality", "call personality 0x40000"), // ADDR_NO_RANDOMIZE, for this process
+		linux("kernel.22", "clone3, whose flags no filter can see", "call clone3 0 0"),
+		privileged("kernel.23", "new mounts (open_tree)", "call open_tree -100 / 1"),
+		privileged("kernel.24", "new mounts (fsopen)", "call fsopen tmpfs 1"),
+		privileged("kernel.25", "new mounts (move_mount)", "call move_mount -100 / -100 / 0"),
+		privileged("kernel.26", "mount attributes (mount_setattr)", `call mount_setattr -100 / 0 \x00 32`), // which changes nothing
+		privileged("kernel.27", "another root (pivot_root)", "call pivot_root / /"),
+		privileged("kernel.28", "unmounting", "call umount2 / 5"), // flags that exclude each other
+		linux("kernel.29", "swap", "call swapon sbxhost-no-such-file 0"),
+		linux("kernel.30", "rebooting", "call reboot 0 0 0 0"),
+		linux("kernel.31", "the clock", `call adjtimex \x00\x40`),                          // ADJ_TICK, to a value that none may set
+		privileged("kernel.32", "the host's name (sethostname)", "call sethostname x 100"), // too long
+		linux("kernel.33", "process accounting", "call acct /no/such"),
+		linux("kernel.34", "ports (iopl)", "call iopl 3"),
 		linux("kernel.35", "system calls of the 32-bit entry", "int80"),
-		call("kernel.36", "system calls of the x32 kind", "x32-keyctl 0 -2 1"),
-		call("kernel.37", "x32 system calls that the filter allows by another number", "x32-getpid"),
-		byRoot("kernel.38", "watching the whole file system (fanotify)", "fanotify_init 0 0"),
+		linux("kernel.36", "system calls of the x32 kind", "call x32-keyctl 0 -2 1"),
+		linux("kernel.37", "x32 system calls that the filter allows by another number", "call x32-getpid"),
+		privileged("kernel.38", "watching the whole file system (fanotify)", "call fanotify_init 0 0"),
 		// The kinds of sockets are family, type, protocol, as Linux numbers them.
 		linux("kernel.39", "sockets to virtual machines (AF_VSOCK)", "do socket 40 1 0"),
 		linux("kernel.40", "the kernel's cryptography (AF_ALG)", "do socket 38 5 0"),

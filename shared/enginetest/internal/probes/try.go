@@ -28,14 +28,14 @@ func (p *Probe) Run(ctx context.Context, k *scene.Kit) (scene.Status, string) {
 		p = &outside
 	}
 	return k.InScene(ctx, p.Place(), p.ID, func(sc *scene.Scene) {
-		if p.custom == nil {
-			p.try(sc)
-			return
+		t := p.Asked(sc)
+		lacking := scene.Missing(k.Info.Features, Requires(p.Features, t))
+		sc.Expect(lacking == "" || p.custom != nil && k.Unconfined(), scene.Skipped, "%s%s", scene.NotClaimed, lacking)
+		if p.custom != nil {
+			p.custom(sc)
+		} else {
+			p.try(sc, t)
 		}
-		if lacking := scene.Missing(k.Info.Features, Requires(p.Features, sc.NewTrial())); lacking != "" && !k.Unconfined() {
-			sc.End(scene.Skipped, "%s", scene.NotClaimed+lacking)
-		}
-		p.custom(sc)
 	})
 }
 
@@ -65,12 +65,8 @@ func (p *Probe) Granted(s *scene.Scene) *scene.Trial {
 }
 
 // try makes the attempt and then its control.
-func (p *Probe) try(s *scene.Scene) {
+func (p *Probe) try(s *scene.Scene, t *scene.Trial) {
 	unconfined := s.Kit.Unconfined()
-	t := p.Asked(s)
-	if lacking := scene.Missing(s.Kit.Info.Features, Requires(p.Features, t)); lacking != "" {
-		s.End(scene.Skipped, "%s", scene.NotClaimed+lacking)
-	}
 	o := s.Attempt(t)
 	status, detail := p.judge(s, o)
 	if status == scene.Held && !p.Works && unconfined && p.Maybe {
@@ -123,9 +119,8 @@ func (p *Probe) checkControl(s *scene.Scene, status scene.Status, detail string)
 	var v actor.Verdict
 	t := p.Granted(s)
 	if p.ControlGranted() {
-		if lacking := scene.Missing(s.Kit.Info.Features, Requires(p.Features, t)); lacking != "" {
-			s.End(scene.NotApplicable, "held, and the engine does not claim what the control needs: %s", lacking)
-		}
+		lacking := scene.Missing(s.Kit.Info.Features, Requires(p.Features, t))
+		s.Needs(lacking == "", "held, and the engine does not claim what the control needs: %s", lacking)
 		o := s.Attempt(t)
 		v = o.Verdict
 		if err := errors.Join(o.Refused, o.Broke); err != nil {

@@ -39,11 +39,6 @@ func writeProbes() []Probe {
 	readOnly := func(id, title, act string) Probe {
 		return Probe{ID: id, Title: title, show: "{shown}", act: act, grant: writable}
 	}
-	// maybe is one for Linux, where not every file system has what it needs.
-	maybe := func(p Probe) Probe {
-		p.Only, p.Maybe = OnlyLinux, true
-		return p
-	}
 	capOf := func(id, place string, trial change) Probe {
 		return Probe{ID: id, Title: "more than the cap of " + place, Features: []shared.Feature{shared.FeatureLimitTempSize},
 			act: "fill " + place + " 16777216", trial: limiting(shared.Limits{TempSize: 8 << 20}).and(trial), grant: limiting(shared.Limits{TempSize: 64 << 20})}
@@ -66,8 +61,9 @@ func writeProbes() []Probe {
 		readOnly("write.09", "modes in a read-only mount", "chmod {shown}/file 0600"),
 		readOnly("write.10", "times in a read-only mount", "times {shown}/file"),
 		readOnly("write.11", "directories in a read-only mount", "mkdir {shown}/new"),
-		maybe(readOnly("write.12", "unnamed files in a read-only mount", "tmpfile {shown}")),
-		maybe(readOnly("write.13", "extended attributes in a read-only mount", "do setxattr {shown}/file user.sbxhost x 1 0")),
+		{ID: "write.12", Title: "unnamed files in a read-only mount", Only: OnlyLinux, Maybe: true, show: "{shown}", act: "tmpfile {shown}", grant: writable},
+		{ID: "write.13", Title: "extended attributes in a read-only mount", Only: OnlyLinux, Maybe: true, show: "{shown}",
+			act: "do setxattr {shown}/file user.sbxhost x 1 0", grant: writable},
 		{ID: "write.14", Title: "a read-only file by its descriptor in /proc", Only: OnlyLinux, show: "{shown}",
 			act: "do openat -100 {shown}/file 0 then append /proc/self/fd/$result", grant: writable},
 		{ID: "write.15", Title: "remounting a read-only mount", Only: OnlyLinux, show: "{shown}", Privileged: true, Maybe: true,

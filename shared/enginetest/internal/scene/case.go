@@ -87,12 +87,9 @@ func (s *Scene) Must(err error) { s.Demand(err == nil, "%v", err) }
 // Wants ends the case unless an error is of one of the kinds.
 func (s *Scene) Wants(what string, err error, kinds ...error) {
 	const most = 3 * 32 << 10 // of each of the texts of an error 32 KiB
-	if err != nil && len(err.Error()) > most {
-		s.Failf("%s: the error has %d bytes", what, len(err.Error()))
-	}
-	if !slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) }) {
-		s.Failf("%s: got %v, want %v", what, err, kinds)
-	}
+	s.Demand(err == nil || len(err.Error()) <= most, "%s: the error has more than %d bytes", what, most)
+	wanted := slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
+	s.Demand(wanted, "%s: got %v, want %v", what, err, kinds)
 }
 
 // caught runs f until something ends the case.
@@ -178,9 +175,7 @@ func (k *Kit) InScene(given context.Context, p Place, name string, f func(*Scene
 		return caught(func() {
 			sc.plant()
 			f(sc)
-			if len(sc.faults) > 0 {
-				sc.Failf("%s", strings.Join(sc.faults, "\n"))
-			}
+			sc.Demand(len(sc.faults) == 0, "%s", strings.Join(sc.faults, "\n"))
 		}), nil
 	})
 	switch {

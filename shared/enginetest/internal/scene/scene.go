@@ -261,9 +261,7 @@ func (s *Scene) Until(f func() error) {
 // OpenAs opens a sandbox, which is closed at the end.
 func (s *Scene) OpenAs(spec shared.Spec) shared.Sandbox {
 	sandbox, err := s.Engine.Open(s.Ctx, spec)
-	if err != nil {
-		s.Failf("opening: %v", err)
-	}
+	s.Demand(err == nil, "opening: %v", err)
 	s.Cleanup(func() { sandbox.Close(context.WithoutCancel(s.Ctx)) })
 	return sandbox
 }
