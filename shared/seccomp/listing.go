@@ -22,13 +22,10 @@ func (f Filter) String() string {
 			continue
 		}
 		b.WriteString(strings.Join(names, ", "))
-		for i, t := range r.tests {
-			if i == 0 {
-				b.WriteString(" if ")
-			} else {
-				b.WriteString(" and ")
-			}
-			b.WriteString(t.String())
+		before := " if "
+		for _, t := range r.tests {
+			b.WriteString(before + t.String())
+			before = " and "
 		}
 		fmt.Fprintf(&b, ": %v # %s\n", r.deny, r.why)
 	}
