@@ -56,11 +56,11 @@ var roles = map[string]string{
 
 // roleOf returns the longest name in roles that covers a path in a git directory; "" if there is none.
 func roleOf(in string) (role, note string) {
-	for i := range len(in) + 1 {
-		if i == len(in) || in[i] == '/' {
-			if n, ok := roles[in[:i]]; ok {
-				role, note = in[:i], n
-			}
+	first, rest, _ := strings.Cut(in, "/")
+	second, _, _ := strings.Cut(rest, "/")
+	for _, one := range [...]string{first, first + "/" + second} { // a path can have two thousand names
+		if n, ok := roles[one]; ok {
+			role, note = one, n
 		}
 	}
 	if role == "hooks" && path.Ext(in) == ".sample" {
@@ -68,6 +68,10 @@ func roleOf(in string) (role, note string) {
 	}
 	return role, note
 }
+
+// maxNested is how many git directories can lie around a path: a change is judged in each. A command can
+// put two thousand of them into one another.
+const maxNested = 16
 
 // A gitDir is a directory that git can take for a git directory before or after changes. Any change of
 // a command can make a directory one, of any name.
@@ -151,7 +155,7 @@ func (g *picture) around(dir string) []gitDir {
 			return role == ""
 		})
 	}
-	if was := g.before.isGitDir(dir); was || path.Base(dir) == ".git" || g.after.isGitDir(dir) {
+	if was := g.before.isGitDir(dir); len(list) < maxNested && (was || path.Base(dir) == ".git" || g.after.isGitDir(dir)) {
 		list = append(slices.Clip(list), gitDir{dir, was})
 	}
 	g.known[dir] = list
@@ -232,6 +236,8 @@ func (g *picture) judge(c *Change, full string) {
 	dirs := g.around(path.Dir(full))
 	refused := ""
 	switch {
+	case len(dirs) == maxNested:
+		refused = "git directories that lie in too many others"
 	case g.unmakes(c, full):
 		refused = passesOver
 	case c.Op != Deleted && c.New.Size > 0 && gitindex.AppliedByCommit(path.Base(full)):
@@ -371,7 +377,7 @@ func (r *Review) ofGit(changes []Change) ([]Change, error) {
 		}
 		g.judge(&c, full)
 		keep, err := true, error(nil)
-		if c.Op != Deleted && c.New.Kind == File {
+		if c.Op != Deleted && c.New.Kind == File && c.Refused == "" {
 			keep, err = g.readGit(&c, full)
 		}
 		if isShortage(err) {

@@ -147,6 +147,27 @@ func TestGitDirs(t *testing.T) {
 	}
 }
 
+// A look at a review costs no more time for each directory of a path: a command can make git directories in
+// one another, and each change is judged in each.
+func TestNestedGitDirs(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	for i := range 100 {
+		dir := strings.Repeat("a/", i+1)
+		w.write(w.upper, dir+"HEAD x")
+		w.write(w.upper, dir+"commondir .")
+	}
+	r := w.open()
+	defer r.Close()
+	set, err := r.Changes(t.Context(), Rules{})
+	w.check(err)
+	for _, c := range set.Changes {
+		if deep := strings.Count(c.Path, "/") >= maxNested; deep && !strings.Contains(c.Refused, "too many") {
+			t.Errorf("%s: %s%s", c.Path, c.Refused, c.Note)
+		}
+	}
+}
+
 // What lies in one layer of a review makes a repository of what lies in another one.
 func TestGitDirsOfLayers(t *testing.T) {
 	t.Parallel()
