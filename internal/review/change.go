@@ -186,7 +186,8 @@ func (c *Change) unsaid() bool {
 }
 
 // Digest is equal for equal changes only: the kernel changes a file's inode or change time at every
-// write. Of a file of the host's it has the inode, too: another can come to its place with its
+// write. It has the notes: a command without a review can make a repository of the directory of a file
+// that somebody has read. Of a file of the host's it has the inode, too: another can come to its place with its
 // directory, which is no conflict. Git writes its own files anew. Of the top it has no times: each
 // look mounts the overlay, which gives the top its mode.
 func Digest(changes []Change) string {
@@ -196,7 +197,7 @@ func Digest(changes []Change) string {
 		if c.Path == "." {
 			c.New.MTime, c.New.CTime = 0, 0
 		}
-		fmt.Fprintf(sum, "%d %q %d %d %o %d %d %d %d %q %q\n", c.Layer, c.Path, c.Op, c.New.Kind, c.New.Mode, c.New.Size, c.New.Ino, c.New.MTime, c.New.CTime, c.New.Target, c.Attributes)
+		fmt.Fprintf(sum, "%d %q %d %d %o %d %d %d %d %q %q %q\n", c.Layer, c.Path, c.Op, c.New.Kind, c.New.Mode, c.New.Size, c.New.Ino, c.New.MTime, c.New.CTime, c.New.Target, c.Attributes, c.Note)
 		if c.Op == Deleted || c.Old.Kind != Absent && c.git == "" {
 			fmt.Fprintf(sum, "of %d %d\n", c.Old.Kind, c.Old.Ino)
 		}

@@ -168,6 +168,32 @@ func TestNestedGitDirs(t *testing.T) {
 	}
 }
 
+// A digest is not that of what somebody has read once the host has made a repository around it.
+func TestDigestHasNotes(t *testing.T) {
+	t.Parallel()
+	w := newRoot(t, "d/x y")
+	w.begin()
+	w.write(w.upper, "d/config x")
+	digest := func() string {
+		r := w.open()
+		defer r.Close()
+		set, err := r.Changes(t.Context(), Rules{})
+		w.check(err)
+		return set.Digest
+	}
+	read := digest()
+	w.write(w.root, "d/x z")
+	if digest() != read {
+		t.Error("another file beside it changes the digest")
+	}
+	for _, line := range []string{"d/HEAD x", "d/objects/", "d/refs/"} {
+		w.write(w.root, line)
+	}
+	if digest() == read {
+		t.Error("the digest is that of a file that git did not obey")
+	}
+}
+
 // What lies in one layer of a review makes a repository of what lies in another one.
 func TestGitDirsOfLayers(t *testing.T) {
 	t.Parallel()
