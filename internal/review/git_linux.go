@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/gitindex"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
@@ -272,9 +273,15 @@ func (g *picture) judge(c *Change, full string) {
 			at = path.Join(dir.path, role)
 		} else if !dir.was && !hook {
 			note, at = repository, dir.path
+			if full != at && path.Dir(full) != at { // it can seem to be said of a repository in that one
+				note += ", in " + hostpath.Quote(at)
+			}
 		}
 		if note != "" && cmp.Or(c.Refused, refused) == "" && !g.noted[at] {
-			g.noted[at], c.Note = true, note
+			if g.noted[at] = true; c.Note != "" && c.Note != note {
+				note = c.Note + "; " + note
+			}
+			c.Note = note
 		}
 	}
 	c.Refused = cmp.Or(c.Refused, refused)
