@@ -326,10 +326,13 @@ func pointer(dir, text string) string {
 
 // follow returns the path to which one leads.
 func (look sight) follow(full string) string {
-	end, _, _ := paths.Follow("/", full, func(p string, _ bool) (paths.Step, error) {
+	end, _, err := paths.Follow("/", full, func(p string, _ bool) (paths.Step, error) {
 		n, err := look(p)
-		return paths.Step{Missing: err == nil && n.Kind == Absent, Target: n.Target}, nil
+		return paths.Step{Missing: n.Kind == Absent, Target: n.Target}, err
 	}, nil)
+	if err != nil {
+		return full
+	}
 	return end
 }
 
@@ -420,8 +423,11 @@ func (g *picture) readGit(c *Change, full string) (keep bool, err error) {
 		c.Refused = passesOver
 	case isRef && gitindex.LeadsToNoRef(text):
 		c.Refused = "a ref to a non-ref file: git would write to that file"
-	case base == "commondir" && !g.after.isGitDir(g.after.follow(pointer(dir, string(text)))):
-		c.Refused = "it leads to no git directory" // a later review could make one there, and nobody would see that by its paths
+	case base == "commondir":
+		if !g.after.isGitDir(g.after.follow(pointer(dir, string(text)))) {
+			c.Refused = "it leads to no git directory" // a later review could make one there, and nobody would see that by its paths
+		}
+		_, err = g.after(full) // an error that is one of following, too: after that everything seems to be a git directory
 	case base == "packed-refs" && gitindex.MayReplace(bytes.NewReader(text)):
 		c.Note = cmp.Or(c.Note, readsOther)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -261,6 +262,27 @@ func TestCommondirBeforeItsTarget(t *testing.T) {
 			w.check(err)
 		} else if !errors.Is(err, ErrBlocked) || len(out.Refused) != 1 || out.Refused[0].Path != tt.want {
 			t.Errorf("%+v: %+v, %v", tt.choice, out, err)
+		}
+	}
+}
+
+// A command can lead so many commondirs through so many directories that nobody looks where the last ones lead.
+func TestCommondirAfterManySteps(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("a/", 1500)
+	w := newRoot(t, deep)
+	w.begin()
+	for i := range 120 {
+		w.write(w.upper, fmt.Sprintf("d%d/HEAD x", i))
+		w.write(w.upper, fmt.Sprintf("d%d/commondir ../%snone", i, deep))
+	}
+	r := w.open()
+	defer r.Close()
+	set, err := r.Changes(t.Context(), Rules{})
+	w.check(err)
+	for _, c := range set.Changes {
+		if path.Base(c.Path) == "commondir" && c.Refused == "" {
+			t.Errorf("%s: %s", c.Path, c.Note)
 		}
 	}
 }
