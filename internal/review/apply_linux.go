@@ -151,8 +151,8 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 // leads elsewhere, and parts of a repository.
 func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 	git := *r.git
-	git.after, git.known, git.submodules = r.after(set, chosen), map[string][]gitDir{}, nil // with the same gitlinks
-	unpacked := map[Place]bool{}                                                            // packed-refs that stay as they are
+	git.after, git.known, git.submodules, git.noted = r.after(set, chosen), map[string][]gitDir{}, nil, map[string]bool{} // with the same gitlinks
+	unpacked := map[Place]bool{}                                                                                          // packed-refs that stay as they are
 	for i, c := range set.Changes {
 		if !chosen[i] && c.git == "packed-refs" {
 			unpacked[c.host()] = true

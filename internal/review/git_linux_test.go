@@ -196,6 +196,22 @@ func TestDigestHasNotes(t *testing.T) {
 	}
 }
 
+// The note on a repository stands at the first change in it. Somebody may apply others, and look at no more.
+func TestNoteOfPart(t *testing.T) {
+	t.Parallel()
+	w := newRoot(t, "r/A/x y")
+	w.begin()
+	for _, line := range []string{"r/A/new x", "r/HEAD x", "r/objects/", "r/refs/", "r/config x"} {
+		w.write(w.upper, line)
+	}
+	out, err := w.apply(Choice{Paths: []string{"r/HEAD", "r/objects", "r/refs", "r/config"}})
+	if !errors.Is(err, ErrBlocked) || len(out.Refused) != 1 || !strings.Contains(out.Refused[0].Refused, repository) {
+		t.Errorf("%+v, %v", out, err)
+	}
+	_, err = w.apply(Choice{})
+	w.check(err)
+}
+
 // What lies in one layer of a review makes a repository of what lies in another one.
 func TestGitDirsOfLayers(t *testing.T) {
 	t.Parallel()
