@@ -62,9 +62,8 @@ func TestApprovals(t *testing.T) {
 	if err := json.Unmarshal([]byte(run(0, "approvals", "list", "-json")), &list); err != nil || len(list) != 1 || list[0].Dir != a.Dir || !list[0].Here {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	run(0, "approvals", "add", "-config", path, "--", "echo", "\x1b[2J\n")
-	run(125, "approvals", "add", "-config", path, "--", "echo", "\xff")
-	if text := run(0, "approvals", "list"); !strings.Contains(text, `echo $'\x1b[2J\n'`) || cli.Printable(text) != text || strings.Count(text, "\n") != 3 {
+	run(0, "approvals", "add", "-config", path, "--", "echo", "\xff\x1b[2J\n")
+	if text := run(0, "approvals", "list"); !strings.Contains(text, `echo $'\xff\x1b[2J\n'`) || cli.Printable(text) != text || strings.Count(text, "\n") != 3 {
 		t.Errorf("%q", text)
 	}
 	run(125, "approvals", "revoke", "")

@@ -25,6 +25,4 @@
 //
 // An approval covers neither a command's standard input nor the content of files that the command
 // names.
-//
-// The package stores no approval or trust with text that is not UTF-8: it returns an error.
 package approvals

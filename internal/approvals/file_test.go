@@ -54,6 +54,7 @@ func TestTampered(t *testing.T) {
 		"two documents": {write(`{"version": 2, "approvals": []} {"version": 2, "approvals": []}`), "not JSON"},
 		"very deep":     {write(strings.Repeat("[", 1<<20)), "not JSON"},
 		"huge":          {func(t *testing.T, path string) { must(t, os.Truncate(path, maxFile+1)) }, "is longer than"},
+		"bad encoding":  {write(`{"version": 2, "approvals": [{"scope": "always", "argv": ["base64:?"]}]}`), "makes no sense"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

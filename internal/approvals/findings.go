@@ -5,9 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
@@ -19,6 +17,8 @@ type Finding struct {
 	Description string    `json:"what"` // for people
 	At          time.Time `json:"at"`
 }
+
+func (t *Finding) texts() []*string { return []*string{&t.Path} }
 
 func (t *Finding) check() error {
 	if t.Path == "" {
@@ -60,13 +60,6 @@ func (s *Store) FirstToday(ctx context.Context, what string) (bool, error) {
 // AddFindings adds to the list, and replaces equal entries: a harmless change must not hide an earlier
 // one at the same path. A finding whose file is gone stays: a command can move it away for a moment.
 func (s *Store) AddFindings(ctx context.Context, made []Finding, still func(*Finding) bool) error {
-	for i := range made { // text that is not UTF-8 cannot be stored
-		t := &made[i]
-		t.Description = strings.ToValidUTF8(t.Description, "?")
-		for ; !utf8.ValidString(t.Path); t.Path = filepath.Dir(t.Path) {
-			t.Description = "something in it was made or changed at a path that is not UTF-8"
-		}
-	}
 	return s.findingsFile().change(ctx, func(list []Finding) ([]Finding, error) {
 		list = slices.DeleteFunc(list, func(t Finding) bool {
 			return slices.ContainsFunc(made, func(m Finding) bool { return m.Path == t.Path && m.Description == t.Description })

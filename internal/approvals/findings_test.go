@@ -33,12 +33,12 @@ func TestTold(t *testing.T) {
 		}
 	}
 	want()
-	add(all, "/w/a", "/w/b/c\xff/d")
+	add(all, "/w/a", "/w/b\xff")
 	add(all, "/w/c", "/w/a")
-	want("/w/b", "/w/c", "/w/a")
+	want("/w/b\xff", "/w/c", "/w/a")
 	gone := func(*Finding) bool { return false }
 	add(gone, "/w/d")
-	want("/w/b", "/w/c", "/w/a", "/w/d")
+	want("/w/b\xff", "/w/c", "/w/a", "/w/d")
 	// What was found before, and waited for the list until it was seen.
 	late := []Finding{{Path: "/w/e", Description: "x", At: time.Now()}}
 	add(all, "/w/f")
@@ -68,12 +68,8 @@ func TestTold(t *testing.T) {
 	add(gone, "/w/f")
 	want()
 	add(all, "/w/a", "/w/a/b")
-	if err := s.AddFindings(t.Context(), []Finding{{Path: "/w/a", Description: "of \xff", At: time.Now()}}, all); err != nil {
-		t.Fatal(err)
-	}
-	want("/w/a", "/w/a/b", "/w/a")
 	if err := s.AddFindings(t.Context(), []Finding{{Path: "/w/a", Description: "harmless", At: time.Now()}}, all); err != nil {
 		t.Fatal(err)
 	}
-	want("/w/a", "/w/a/b", "/w/a", "/w/a")
+	want("/w/a", "/w/a/b", "/w/a")
 }

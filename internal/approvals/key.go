@@ -2,8 +2,12 @@ package approvals
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
+	"strings"
+	"unicode/utf8"
 )
 
 // Key identifies exactly one command to approve.
@@ -47,4 +51,27 @@ func digest(fields ...string) []byte {
 		h.Write([]byte(f))
 	}
 	return h.Sum(nil)
+}
+
+// rawPrefix marks text that JSON cannot represent. Otherwise two different file names that are not
+// UTF-8 could become equal.
+const rawPrefix = "base64:"
+
+func encodeText(s string) string {
+	if utf8.ValidString(s) && !strings.HasPrefix(s, rawPrefix) {
+		return s
+	}
+	return rawPrefix + base64.StdEncoding.EncodeToString([]byte(s))
+}
+
+func decodeText(s string) (string, error) {
+	raw, ok := strings.CutPrefix(s, rawPrefix)
+	if !ok {
+		return s, nil
+	}
+	b, err := base64.StdEncoding.Strict().DecodeString(raw)
+	if err != nil {
+		return "", fmt.Errorf("%q: %w", s, err)
+	}
+	return string(b), nil
 }

@@ -42,7 +42,8 @@ const Version = 2
 
 type entry[T any] interface {
 	*T
-	check() error // says what is invalid
+	texts() []*string // texts that may not be UTF-8, in a copy
+	check() error     // says what is invalid
 }
 
 // decoded are the last text of each file name that was decoded, and its entries. A command reads the
@@ -100,11 +101,14 @@ func (f listFile[T, P]) change(ctx context.Context, change func([]T) ([]T, error
 }
 
 func (f listFile[T, P]) encode(list []T) ([]byte, error) {
-	text, err := json.MarshalIndent(map[string]any{"version": Version, f.field: list}, "", "  ")
-	// JSON would replace what is not UTF-8, and two different file names could become equal.
-	if bytes.Contains(bytes.ReplaceAll(text, []byte(`\\`), nil), []byte(`\ufffd`)) {
-		err = errors.New("text that is not UTF-8 cannot be stored")
+	out := make([]T, len(list))
+	for i, e := range list {
+		for _, text := range P(&e).texts() {
+			*text = encodeText(*text)
+		}
+		out[i] = e
 	}
+	text, err := json.MarshalIndent(map[string]any{"version": Version, f.field: out}, "", "  ")
 	return append(text, '\n'), err
 }
 
@@ -130,7 +134,14 @@ func (f listFile[T, P]) decode(text []byte) ([]T, error) {
 		return nil, f.tampered("makes no sense (%v)", err)
 	}
 	for i := range list {
-		if err := P(&list[i]).check(); err != nil {
+		e := P(&list[i])
+		for _, text := range e.texts() {
+			var err error
+			if *text, err = decodeText(*text); err != nil {
+				return nil, f.tampered("makes no sense (%s[%d]: %v)", f.field, i, err)
+			}
+		}
+		if err := e.check(); err != nil {
 			return nil, f.tampered("makes no sense (%s[%d].%v)", f.field, i, err)
 		}
 	}

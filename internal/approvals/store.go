@@ -8,7 +8,6 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -65,6 +64,16 @@ type Approval struct {
 	// Boot and Until end the scopes once and session.
 	Boot  string        `json:"boot,omitempty"`
 	Until time.Duration `json:"until_ns_since_boot,omitempty"`
+}
+
+// texts returns the texts that a command or a file name has chosen.
+func (a *Approval) texts() []*string {
+	texts := []*string{&a.Script, &a.Dir, &a.Sandbox, &a.Workspace, &a.Session}
+	a.Argv = append([]string{}, a.Argv...)
+	for i := range a.Argv {
+		texts = append(texts, &a.Argv[i])
+	}
+	return texts
 }
 
 func (a *Approval) check() error {
@@ -149,8 +158,7 @@ func (s *Store) Add(ctx context.Context, key Key, scope Scope, session string, t
 	if _, err := ParseScope(string(scope)); err != nil {
 		return nil, fmt.Errorf("scope: %w", err)
 	}
-	key.Argv = append([]string{}, key.Argv...) // never null in JSON
-	a := Approval{Key: key, Scope: scope, At: time.Now().UTC().Truncate(time.Second), Reason: strings.ToValidUTF8(reason, "?")}
+	a := Approval{Key: key, Scope: scope, At: time.Now().UTC().Truncate(time.Second), Reason: reason}
 	if scope != Always {
 		if ttl <= 0 {
 			return nil, errors.New("an approval that is not for always needs a time to live")

@@ -17,6 +17,8 @@ type TrustedFile struct {
 	At      time.Time `json:"at"`
 }
 
+func (t *TrustedFile) texts() []*string { return []*string{&t.Path, &t.Content} }
+
 func (t *TrustedFile) check() error {
 	if t.SHA256 != sha256Of(t.Content) {
 		return errors.New("content and sha256 differ")

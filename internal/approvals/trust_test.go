@@ -28,7 +28,7 @@ func TestTrust(t *testing.T) {
 	if got := state("/w/config.hcl", "a"); got != "unknown" {
 		t.Errorf("before: %v", got)
 	}
-	for _, content := range []string{"a", "b\n"} {
+	for _, content := range []string{"a", "b\xff\n"} {
 		if err := s.AddTrust(t.Context(), "/w/config.hcl", []byte(content)); err != nil {
 			t.Fatal(err)
 		}
@@ -43,14 +43,11 @@ func TestTrust(t *testing.T) {
 		}
 		list[0].Path = "changed by the caller"
 	}
-	if found, err := s.RevokeTrust(t.Context(), "/w/config.hcl"); err != nil || !found || state("/w/config.hcl", "b\n") != "unknown" {
+	if found, err := s.RevokeTrust(t.Context(), "/w/config.hcl"); err != nil || !found || state("/w/config.hcl", "b\xff\n") != "unknown" {
 		t.Errorf("%v, %v", found, err)
 	}
 	if found, err := s.RevokeTrust(t.Context(), "/w/config.hcl"); err != nil || found {
 		t.Errorf("again: %v, %v", found, err)
-	}
-	if err := s.AddTrust(t.Context(), "/w/\xff/config.hcl", []byte("a")); err == nil {
-		t.Error("a path that is not UTF-8 is trusted")
 	}
 	// A text that was changed in the store does not fit its hash.
 	if err := s.AddTrust(t.Context(), "/w/config.hcl", []byte("mild")); err != nil {
