@@ -167,7 +167,7 @@ func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 			return "without the change of packed-refs the branch or tag would be gone"
 		}
 		one.Note = ""
-		if git.judge(&one, full); one.Note != "" && c.Note == "" {
+		if git.judge(&one, full); !strings.Contains(c.Note, one.Note) {
 			return "without the other changes it is something else: " + one.Note
 		}
 		if path.Base(full) == "commondir" && c.New.Kind == File {

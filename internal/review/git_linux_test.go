@@ -210,6 +210,16 @@ func TestNoteOfPart(t *testing.T) {
 	}
 	_, err = w.apply(Choice{})
 	w.check(err)
+	// That a change has the note on another repository does not do.
+	w = newRoot(t, "r/B/x y")
+	w.begin()
+	for _, line := range []string{"r/A x", "r/B/HEAD x", "r/B/objects/", "r/B/refs/", "r/HEAD x", "r/objects/", "r/refs/", "r/config x"} {
+		w.write(w.upper, line)
+	}
+	out, err = w.apply(Choice{Paths: []string{"r/B", "r/HEAD", "r/objects", "r/refs", "r/config"}})
+	if !errors.Is(err, ErrBlocked) || len(out.Refused) != 1 || out.Refused[0].Path != "r/B/HEAD" {
+		t.Errorf("%+v, %v", out, err)
+	}
 }
 
 // What lies in one layer of a review makes a repository of what lies in another one.
