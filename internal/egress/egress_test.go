@@ -74,6 +74,8 @@ func TestParseRuleRefuses(t *testing.T) {
 		"bücher.example":                     `such as "xn--bcher-kva.example"`,
 		"a.example。":                         "no name of a host",
 		"\u2488.example":                     "no name of a host",
+		"\u0130.example":                     "no name of a host", // not i.example
+		"!\u212a.example":                    "no name of a host", // not k.example
 		"\xff.example":                       "no name of a host",
 		strings.Repeat("a", 64) + ".example": "no name of a host",
 		strings.Repeat("abc.", 63) + "de":    "no name of a host",

@@ -179,8 +179,9 @@ func (r Rule) matches(name string) bool {
 // its end. It returns false if no host can have the name. It accepts an underscore, because names
 // below a wildcard can have one.
 func Canonical(name string) (string, bool) {
-	name = strings.TrimSuffix(strings.ToLower(name), ".")
-	if name == "" || len(name) > maxName {
+	lower := strings.ToLower(name)
+	foreign := len(lower) < len(name) // such as the Kelvin sign and the Turkish I, whose lower case is in ASCII
+	if name = strings.TrimSuffix(lower, "."); foreign || name == "" || len(name) > maxName {
 		return "", false
 	}
 	size := 0
