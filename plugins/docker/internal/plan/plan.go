@@ -292,7 +292,8 @@ func (p *Planner) hide(out *Plan, mounted map[string]bool) {
 // refuseReserved refuses an entry in what the engine provides, or above it.
 func refuseReserved(m shared.Entry) error {
 	for _, dir := range [...]string{"/proc", "/dev", "/sys", OwnDir} {
-		if paths.Inside(dir, m.Path) || m.Path == "/" {
+		empty := dir == "/sys" && m.Access == shared.Hidden // so that a rule for several engines works
+		if paths.Inside(dir, m.Path) && !empty || m.Path == "/" {
 			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why,
 				Message: fmt.Sprintf("nothing can be mounted or hidden at %q, because the engine provides %s", m.Path, dir)}
 		}
