@@ -181,7 +181,7 @@ func (f *Failure) refusedNames() (list []Denial) {
 }
 
 func refusedName(d egress.Decision, reason string) Denial {
-	if _, err := netip.ParseAddr(d.Name); err == nil && reason == egress.ReasonUnlisted {
+	if _, err := netip.ParseAddr(strings.Trim(d.Name, `"[]`)); err == nil && reason == egress.ReasonUnlisted {
 		reason = "it is an address, and rules are names"
 	}
 	denied := Denial{Host: d.Target(), Operation: "connect", Attribute: "network", Reason: fmt.Sprintf("refused %s%s: %s", d.Target(), d.SourceNote(), reason), Element: true}

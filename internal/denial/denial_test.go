@@ -402,6 +402,17 @@ func TestRefusedNames(t *testing.T) {
 	})
 }
 
+// A hint for an address that a proxy was asked for says that no rule can list it. The gate quotes one of IPv6.
+func TestRefusedAddress(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"192.0.2.1", `"2001:db8::1"`, `"[2001:db8::1]"`} {
+		d := refusedName(egress.Decision{Name: name, Port: 80}, egress.ReasonUnlisted)
+		if d.Value != "" || !strings.Contains(d.Reason, "it is an address") {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}
+
 // An address is reached by no name of a list.
 func TestUnnamedAddress(t *testing.T) {
 	t.Parallel()
