@@ -68,7 +68,7 @@ func emptyOrMissing(dotGit string) bool {
 // and in the common directory objects and refs, which the owner too can search. A common directory must
 // not have another common directory.
 func isGitDir(gitDir, common string) error {
-	if gitDir == common && hasCommonDir(common) {
+	if gitDir == common && searchable(gitDir) && hasCommonDir(common) {
 		return fmt.Errorf("%q has a commondir, but is not a worktree's git directory: most of the repository is elsewhere, or gone: %w", common, ErrGitLayout)
 	}
 	if !searchable(gitDir) || !validHead(paths.Join(gitDir, "HEAD")) || !searchable(paths.Join(common, "objects")) || !searchable(paths.Join(common, "refs")) {
