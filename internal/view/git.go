@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -293,8 +292,11 @@ func (v *View) refuseUnlisted() error {
 		}
 		for _, asked := range append(slices.Clone(v.outer()), top) {
 			if r := v.facts.Repository(asked); r.Unlisted {
-				return &shared.Error{Kind: shared.ErrUnavailable, Attribute: by.Why, Hint: cmp.Or(r.Hint, `try again, or say read_only = true or git = "full"`),
-					Message: fmt.Sprintf("commands in %q could write files that git runs or reads, because git does not list them: %v", top, r.Failed)}
+				message := fmt.Sprintf("commands in %q could write files that git runs or reads, because git does not list them: %v", top, r.Failed)
+				if r.Hint != "" {
+					return &shared.Error{Kind: shared.ErrUnavailable, Attribute: by.Why, Message: message, Hint: r.Hint}
+				}
+				return Invalid(by.Why, message, `try again, or say read_only = true or git = "full"`)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -29,6 +30,7 @@ type machine struct {
 	obeyed    map[string][]workspace.GitControl
 	failed    map[string]error
 	unlisted  bool
+	hint      string   // about a shortage
 	workTrees []string // that belong to a repository
 	around    []string
 }
@@ -123,7 +125,7 @@ func (m *machine) Repository(dir string) (r Repository) {
 	r.Layout = workspace.GitLayout{Kind: "plain", GitDir: git, CommonDir: git, Writable: []string{git},
 		Protected: []string{git + "/config", git + "/hooks", git + "/commondir"}}
 	r.Files, r.Failed = m.obeyed[dir], m.failed[dir]
-	r.Unlisted = m.unlisted && r.Failed != nil
+	r.Unlisted, r.Hint = m.unlisted && r.Failed != nil, m.hint
 	return r
 }
 
@@ -317,6 +319,19 @@ func TestTables(t *testing.T) {
 	want = []byte(strings.ReplaceAll(string(want), "\r\n", "\n"))
 	if difference := diff.Diff(file, want, "got", []byte(all.String())); difference != nil {
 		t.Errorf("the tables differ; -update writes them, and the difference is to be read\n%s", difference)
+	}
+}
+
+// What a workspace contains is a fault of the definition that makes it writable, and no shortage of the engine.
+func TestUnlistedKind(t *testing.T) {
+	t.Parallel()
+	for hint, kind := range map[string]error{"": shared.ErrInvalidSpec, "free space": shared.ErrUnavailable} {
+		m := newMachine("/w/.git/config file")
+		m.failed, m.unlisted, m.hint = map[string]error{"/w": fmt.Errorf("git: no answer")}, true, hint
+		_, err := m.table(input(Definition{}))
+		if e, ok := errors.AsType[*shared.Error](err); !ok || e.Kind != kind || e.Attribute != "workspace" || !strings.Contains(e.Hint, hint) {
+			t.Errorf("%q: %+v", hint, err)
+		}
 	}
 }
 
