@@ -318,7 +318,7 @@ func (v *View) showAgent() error {
 	}
 	attribute := fmt.Sprintf("credentials[%d]", i)
 	if err := v.in.Agent.Err; err != nil {
-		return Invalid(attribute, err.Error(), "start ssh-agent, or leave ssh-agent out")
+		return Invalid(attribute, err.Error(), "start ssh-agent and run as its user, or leave ssh-agent out")
 	}
 	v.grantedSockets = append(v.grantedSockets, v.in.Agent.Socket)
 	return v.add(shared.Entry{Source: v.in.Agent.Socket, Path: v.in.Agent.Socket, Access: shared.ReadOnly, Why: attribute})
