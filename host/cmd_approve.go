@@ -104,7 +104,7 @@ func (c *Cmd) Approve(scope ApprovalScope) (ApprovalRequest, error) {
 		return ApprovalRequest{}, err
 	}
 	defer opened.Release()
-	request, err := c.request(opened)
+	request, err := c.request(c.ctx, opened)
 	if err != nil {
 		return ApprovalRequest{}, err
 	}
@@ -116,7 +116,7 @@ func (c *Cmd) Approve(scope ApprovalScope) (ApprovalRequest, error) {
 // ask finds out whether somebody has approved the command. Without a yes, it returns a
 // *DeniedError.
 func (c *Cmd) ask(ctx context.Context, opened *sandbox.Handle, facts policy.Facts) (policy.Decision, error) {
-	request, err := c.request(opened)
+	request, err := c.request(ctx, opened)
 	if err != nil {
 		return policy.Decision{}, err
 	}
@@ -164,8 +164,8 @@ func (c *Cmd) ask(ctx context.Context, opened *sandbox.Handle, facts policy.Fact
 }
 
 // request describes the command for an approver.
-func (c *Cmd) request(opened *sandbox.Handle) (ApprovalRequest, error) {
-	command, _, err := c.command(opened)
+func (c *Cmd) request(ctx context.Context, opened *sandbox.Handle) (ApprovalRequest, error) {
+	command, _, err := c.command(ctx, opened, true)
 	if err != nil {
 		return ApprovalRequest{}, &SandboxError{Sandbox: opened.Name, Err: err}
 	}

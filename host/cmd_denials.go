@@ -95,7 +95,7 @@ func (c *Cmd) Denied(call shared.TracedCall) ([]Denial, error) {
 		return nil, err
 	}
 	defer opened.Release()
-	command, origins, err := c.command(opened)
+	command, origins, err := c.command(c.ctx, opened, true)
 	if err != nil {
 		return nil, &SandboxError{Sandbox: opened.Name, Err: err}
 	}

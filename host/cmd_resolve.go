@@ -32,13 +32,13 @@ func (c *Cmd) opening(ctx context.Context) context.Context {
 	return shared.WithProgress(ctx, c.event)
 }
 
-// command resolves the request.
-func (c *Cmd) command(opened *sandbox.Handle) (shared.Command, []env.Var, error) {
+// command resolves the request. With planning it executes no program.
+func (c *Cmd) command(ctx context.Context, opened *sandbox.Handle, planning bool) (shared.Command, []env.Var, error) {
 	dir, err := c.host.machine.Workdir(opened.Resolution, c.Dir, c.callerDir())
 	if err != nil {
 		return shared.Command{}, nil, err
 	}
-	in, notes := c.host.machine.EnvInput(opened.Resolution, &opened.Definition, c.callerEnviron())
+	in, notes := c.host.machine.EnvInput(ctx, opened.Resolution, &opened.Definition, c.callerEnviron(), planning)
 	in.Root = in.Root && opened.Engine.Info.Features.Has(shared.FeatureKernelFiltered)
 	in.Command, c.environmentNotes = c.Env, notes
 	entries, origins, err := env.Compute(in)

@@ -263,7 +263,7 @@ func (c *Cmd) ready(ctx context.Context, opened *sandbox.Handle, decision policy
 	if c.TTYOptional && !opened.Engine.Info.Features.Has(shared.FeatureTTY) {
 		c.withoutTTY()
 	}
-	if command, c.origins, err = c.command(opened); err != nil {
+	if command, c.origins, err = c.command(ctx, opened, false); err != nil {
 		return command, files, &SandboxError{Sandbox: opened.Name, Err: err}
 	}
 	c.startedCommand = command

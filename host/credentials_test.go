@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -52,7 +53,7 @@ func passed(t *testing.T, h *Host, name string, planning bool) ([]env.Secret, []
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, notes := h.machine.EnvInput(out, &d, nil)
+	in, notes := h.machine.EnvInput(t.Context(), out, &d, nil, planning)
 	return in.Credentials, notes
 }
 
@@ -281,5 +282,34 @@ func TestCallersOfOneHost(t *testing.T) {
 	}
 	if name := h.OtherCaller([]string{"PATH=/usr/bin:/bin", "GH_TOKEN=second"}); name != "GH_TOKEN" {
 		t.Errorf("it differs in %q", name)
+	}
+}
+
+// A person decides before a program runs: gh may open a keyring, and its token may be old after a long wait.
+func TestApprovalComesBeforeGH(t *testing.T) {
+	t.Parallel()
+	root, dir := t.TempDir(), t.TempDir()
+	ran := gh(t, dir, "echo gho_late")
+	answer := Refuse
+	h, err := New(t.Context(), Options{Workspace: WorkspaceOptions{Root: root}, Dir: root, Environ: []string{"PATH=" + dir + ":/usr/bin:/bin"},
+		Inject: map[string]shared.Engine{"noop": noop.New()}, Credentials: passes, Approvals: ApprovalOptions{AllowBypass: true},
+		Sandboxes: map[string]Definition{"s": {Engine: "noop", Credentials: []string{view.CredentialGitHubCLI}}},
+		Approver: func(context.Context, ApprovalRequest) (Approval, error) {
+			if _, err := os.Stat(ran); err == nil {
+				t.Error("gh ran before the approval")
+			}
+			return answer, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	for _, want := range []string{"", "gho_late\n"} {
+		cmd := h.Command(t.Context(), "s", "/bin/sh", "-c", "echo $GH_TOKEN")
+		cmd.NoSandbox = true
+		if out, err := cmd.Output(); string(out) != want || (err == nil) != (want != "") {
+			t.Errorf("%v: %q, %v", answer, out, err)
+		}
+		answer = ApproveOnce
 	}
 }

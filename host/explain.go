@@ -17,7 +17,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 		return nil, err
 	}
 	defer opened.Release()
-	command, origins, err := c.command(opened)
+	command, origins, err := c.command(c.ctx, opened, true)
 	if err != nil {
 		return nil, &SandboxError{Sandbox: opened.Name, Err: err}
 	}
@@ -83,7 +83,7 @@ func (c *Cmd) explainRoute() (*sandbox.Handle, policy.Decision, error) {
 	}
 	facts.Sensitive = c.host.machine.SensitiveFiles()
 	if store := c.host.options.Approvals.Store; store != nil && d.Ask {
-		request, err := c.request(opened)
+		request, err := c.request(c.ctx, opened)
 		if err != nil {
 			opened.Release()
 			return nil, d, err

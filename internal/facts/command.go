@@ -4,6 +4,7 @@ package facts
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -49,8 +50,8 @@ func (m *Machine) Workdir(r *Resolution, dir, current string) (string, error) {
 const MachinesTemp = view.OriginTemp + ": without a sandbox /tmp is this machine's; the session's is TMPDIR"
 
 // EnvInput is the input for a sandboxed command's environment, without the command's own variables;
-// environ is the caller's.
-func (m *Machine) EnvInput(r *Resolution, d *view.Definition, environ []string) (in env.Input, notes []string) {
+// environ is the caller's. With planning it executes no program.
+func (m *Machine) EnvInput(ctx context.Context, r *Resolution, d *view.Definition, environ []string, planning bool) (in env.Input, notes []string) {
 	spec := &r.Spec
 	in = env.Input{
 		Caller: environ, Toolchains: r.Variables, Passthrough: d.EnvPassthrough,
@@ -60,6 +61,12 @@ func (m *Machine) EnvInput(r *Resolution, d *view.Definition, environ []string) 
 		Root: m.Owner == nil && m.Caller.UID == 0 && !spec.Unconfined,
 	}
 	notes = slices.Clone(r.credentialNotes)
+	if !planning {
+		var err error
+		if in.Credentials, err = m.passToken(ctx, in.Credentials); err != nil {
+			notes = append(notes, fmt.Sprintf("%s: %s: %v", view.OriginInject, view.CredentialGitHubCLI, err))
+		}
+	}
 	if spec.Unconfined {
 		if len(d.InjectedCredentials(m.Sets())) > 0 {
 			notes = append(notes, view.OriginInject+": without a sandbox nothing adds credentials to requests, so the command is not authenticated")

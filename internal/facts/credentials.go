@@ -80,6 +80,26 @@ func (m *Machine) gitHub(ctx context.Context, origin string, ask, planning bool)
 	return list, more, nil
 }
 
+// passToken adds the token that only gh has to the variables of a set that is passed on. It is not for a plan,
+// nor for a command that nobody has approved yet.
+func (m *Machine) passToken(ctx context.Context, vars []env.Secret) ([]env.Secret, error) {
+	i := slices.IndexFunc(vars, func(v env.Secret) bool { return v.Name == "GH_TOKEN" && v.Value == "" })
+	if i < 0 {
+		return vars, nil
+	}
+	server, _ := m.Caller.LookupEnv("GITHUB_SERVER_URL")
+	address, err := gitHubHost(server)
+	if err == nil {
+		vars = slices.Clone(vars) // a plan has them too
+		vars[i].Value, err = m.ghToken.get(ctx, m, address)
+	}
+	if err != nil {
+		origin := vars[i].Origin
+		vars = slices.DeleteFunc(vars, func(v env.Secret) bool { return v.Origin == origin })
+	}
+	return vars, err
+}
+
 // gitHubHelper is a credential helper of git, a shell function that reads the token from its
 // environment. Its output goes to git through a pipe.
 const gitHubHelper = `!f() { test "$1" = get && printf 'username=x-access-token\npassword=%s\n' "${GH_TOKEN:-$GITHUB_TOKEN}"; }; f`

@@ -45,7 +45,7 @@ func TestInjectHeader(t *testing.T) {
 	if err != nil || len(out.Inject.Credentials) != 1 || out.Inject.Credentials[0].Header != "Authorization" {
 		t.Fatalf("%v, %+v", err, out)
 	}
-	in, _ := m.EnvInput(out, &d, nil)
+	in, _ := m.EnvInput(t.Context(), out, &d, nil, false)
 	for _, name := range []string{"SET", "NAMED"} {
 		if !slices.ContainsFunc(in.Credentials, func(v env.Secret) bool { return v.Name == name && v.Value == view.Placeholder(name) }) {
 			t.Errorf("%s is not in %+v", name, in.Credentials)
@@ -64,7 +64,7 @@ func TestInjectUnset(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = "credentials: npm: UNSET not set, so commands are not authenticated"
-	if _, notes := m.EnvInput(out, &d, nil); !slices.Equal(notes, []string{want}) {
+	if _, notes := m.EnvInput(t.Context(), out, &d, nil, false); !slices.Equal(notes, []string{want}) {
 		t.Errorf("%q", notes)
 	}
 }
@@ -79,7 +79,7 @@ func TestCredentialIsPassed(t *testing.T) {
 	if err != nil || len(out.Inject.Credentials) != 0 {
 		t.Fatalf("%v, %+v", err, out)
 	}
-	in, _ := m.EnvInput(out, &d, nil)
+	in, _ := m.EnvInput(t.Context(), out, &d, nil, false)
 	if len(in.Credentials) != 1 || in.Credentials[0].Name != "SET" || in.Credentials[0].Value != "secret" || len(in.Withheld) != 0 {
 		t.Errorf("%+v, withheld %d", in.Credentials, len(in.Withheld))
 	}

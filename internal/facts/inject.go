@@ -44,7 +44,7 @@ func (m *Machine) credentials(ctx context.Context, q *Request, out *Resolution, 
 			out.credentialVars = append(out.credentialVars, env.Secret{Name: "SSH_AUTH_SOCK", Value: in.Agent.Socket, Origin: origin})
 			continue
 		}
-		list, more, err := m.credential(ctx, name, own, origin, q.Planning)
+		list, more, err := m.credential(ctx, name, own, origin, q.Planning || own.Pass) // passToken asks gh
 		if err != nil {
 			out.credentialNotes = append(out.credentialNotes, fmt.Sprintf("%s: %s: %v", view.OriginInject, name, err))
 			if !own.Pass {
