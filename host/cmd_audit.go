@@ -56,8 +56,8 @@ func (c *Cmd) logRefusal(refusal error) {
 		return
 	}
 	r := c.record(audit.EventEnd)
+	allowed := c.announced()
 	c.mu.Lock()
-	allowed := c.lastAnnouncement != nil && c.report.Decision != policy.Denied.String()
 	decision, rule, _ := c.denial(refusal)
 	c.mu.Unlock()
 	if allowed { // it failed to start

@@ -22,7 +22,7 @@ import (
 // also closes the pipes that the Pipe methods returned.
 func (c *Cmd) Wait() error {
 	switch {
-	case c.runningProcess() == nil:
+	case !c.started.Load():
 		return errors.New("host: not started")
 	case c.waitCalled.Swap(true):
 		return errors.New("host: Wait was already called")
@@ -73,7 +73,7 @@ func (c *Cmd) supervise() {
 	c.opened.Ran = true
 	ends := make(chan end, 1)
 	go func() {
-		result, err := c.process.Wait(context.Background())
+		result, err := c.startedProcess.Wait(context.Background())
 		ends <- end{result, err}
 	}()
 	var last end
@@ -109,6 +109,8 @@ func (c *Cmd) supervise() {
 	c.gaveUp = last.err != nil
 	c.endKnown.Store(true)
 	switch {
+	case c.abandoned.Load(): // its end is what Start has returned
+		last.err = c.endErr
 	case last.err != nil:
 		c.endErr = c.overtime(c.sandboxError(last.err))
 	case !last.Status.Success() || last.TimedOut:
@@ -204,8 +206,7 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 		c.lateEvents = append(c.lateEvents, shared.Event{Kind: shared.EventDiscarded, Time: time.Now(), Details: map[string]string{"path": path},
 			Message: fmt.Sprintf("the worktree %s does not exist outside of the sandbox, but its repository lists it: git worktree prune removes it from the list", hostpath.Quote(path))})
 	}
-	c.mu.Lock()
-	c.report.Result, c.report.Repositories, c.report.Instructions = result, f.made.Repositories, f.made.Instructions
-	c.report.LostWorktrees = f.made.LostWorktrees
-	c.mu.Unlock()
+	c.change(func(r *Report) {
+		r.Result, r.Repositories, r.Instructions, r.LostWorktrees = result, f.made.Repositories, f.made.Instructions, f.made.LostWorktrees
+	})
 }

@@ -31,7 +31,7 @@ func (c *Cmd) watchEvents() {
 	for _, e := range session.UnboundedEvents(&c.opened.Resolution.Spec) {
 		c.event(e)
 	}
-	events := c.process.Events()
+	events := c.startedProcess.Events()
 	if events == nil {
 		return
 	}

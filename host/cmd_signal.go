@@ -21,21 +21,20 @@ func (c *Cmd) Signal(sig os.Signal) error {
 	if !ok {
 		return fmt.Errorf("host: %v is not a signal of this system", sig)
 	}
-	process := c.runningProcess()
 	switch {
-	case process == nil:
+	case !c.started.Load():
 		return errors.New("host: not started")
 	case number == syscall.SIGKILL:
 		return c.kill()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), signalPatience)
 	defer cancel()
-	return process.Signal(ctx, number)
+	return c.startedProcess.Signal(ctx, number)
 }
 
 // Resize sets the size of the command's terminals.
 func (c *Cmd) Resize(size TerminalSize) error {
-	if c.runningProcess() == nil {
+	if !c.started.Load() {
 		return errors.New("host: not started")
 	}
 	return c.files.Resize(size)
@@ -44,7 +43,7 @@ func (c *Cmd) Resize(size TerminalSize) error {
 // cancel returns the error that Wait returns for a command that succeeded.
 func (c *Cmd) cancel() error {
 	cancel := c.Cancel
-	if cancel == nil {
+	if cancel == nil || c.abandoned.Load() {
 		cancel = c.kill
 	}
 	switch err := cancel(); {
@@ -65,7 +64,7 @@ func (c *Cmd) kill() error {
 	c.killOnce.Do(func() { time.AfterFunc(launch.Patience, c.giveUp) })
 	ctx, cancel := context.WithTimeout(context.Background(), signalPatience)
 	defer cancel()
-	err := c.process.Signal(ctx, syscall.SIGKILL)
+	err := c.startedProcess.Signal(ctx, syscall.SIGKILL)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = nil // giveUp kills the engine
 	}

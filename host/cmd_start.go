@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/facts"
@@ -34,16 +33,19 @@ func (c *Cmd) Start() (err error) {
 		c.recordRefusal(err)
 		return err
 	}
-	c.events = make(chan struct{})
-	c.overdue = make(chan struct{})
-	c.mu.Lock()
-	c.process = c.startedProcess
-	c.ended = make(chan struct{})
-	c.mu.Unlock()
-	go c.watchEvents()
-	go c.supervise()
+	c.attend()
+	c.started.Store(true)
 	c.files.Copy()
 	return nil
+}
+
+// attend begins to watch a command that has started.
+func (c *Cmd) attend() {
+	c.events = make(chan struct{})
+	c.overdue = make(chan struct{})
+	c.ended = make(chan struct{})
+	go c.watchEvents()
+	go c.supervise()
 }
 
 // beginInTime runs begin while the command is wanted: until its context ends, its time limit
@@ -63,6 +65,10 @@ func (c *Cmd) beginInTime() error {
 		defer time.AfterFunc(limit, func() { cancel(ErrTimedOut) }).Stop()
 	}
 	ctx = sandbox.WithStage(ctx, &c.stage)
+	patient, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(unwindTime, giveUp) })()
+	c.patient = patient
 	closePipes := c.files.Closer()
 	var err error
 	var panicked any
@@ -98,12 +104,12 @@ func (c *Cmd) beginInTime() error {
 	}
 	select {
 	case <-begun:
-		return end()
-	case <-ctx.Done():
+		return end() // without an error, supervise watches the process, wanted or not
+	case <-patient.Done():
 	}
 	select {
 	case <-begun:
-		return end() // without an error, supervise watches the process
+		return end()
 	case <-time.After(unwindTime):
 	}
 	c.mu.Lock() // for announce and change
@@ -113,7 +119,10 @@ func (c *Cmd) beginInTime() error {
 	late := c.unstarted(ctx, ctx.Err())
 	go func() {
 		if end() == nil {
-			c.undo(late)
+			c.files.Close()
+			c.endErr = late
+			c.attend()
+			c.kill()
 		}
 	}()
 	return late
@@ -121,34 +130,17 @@ func (c *Cmd) beginInTime() error {
 
 // unstarted returns err, or the reason why the command is no longer wanted, if that caused err.
 func (c *Cmd) unstarted(ctx context.Context, err error) error {
-	switch cause := context.Cause(ctx); {
-	case cause == nil, !errors.Is(err, ctx.Err()) && !errors.Is(err, cause):
+	cause := context.Cause(ctx)
+	if cause == nil || !errors.Is(err, ctx.Err()) && !errors.Is(err, cause) {
 		return err
-	case c.ctx.Err() != nil:
-		return c.ctx.Err()
-	case cause == ErrTimedOut:
-		t, _ := c.target()
-		stage, _ := c.stage.Load().(string)
-		return fmt.Errorf("sandbox %q: %w before the command ran, while %s", t.Name, ErrTimedOut, cmp.Or(stage, "it was prepared"))
-	default:
-		return cause
 	}
-}
-
-// undo ends a command that started after its caller gave it up, for the reason in err.
-func (c *Cmd) undo(err error) {
-	c.files.Close()
-	c.opened.Ran = true
-	defer c.opened.Release()
-	ctx, cancel := context.WithTimeout(context.Background(), launch.Patience)
-	defer cancel()
-	c.startedProcess.Signal(ctx, syscall.SIGKILL)
-	if _, lost := c.startedProcess.Wait(ctx); ctx.Err() != nil {
-		c.opened.Engine.Kill()
-	} else if lost != nil {
-		c.opened.Engine.Lost(lost)
+	when := "before the command ran"
+	if c.announced() {
+		when = "when the command may have run"
 	}
-	c.logEnd(nil, err)
+	t, _ := c.target()
+	stage, _ := c.stage.Load().(string)
+	return fmt.Errorf("sandbox %q: %w %s, while %s", t.Name, cmp.Or(c.ctx.Err(), cause), when, cmp.Or(stage, "it was prepared"))
 }
 
 // begin decides how the command may run, and starts it.
@@ -239,13 +231,16 @@ func (c *Cmd) startIn(ctx context.Context, opened *sandbox.Handle, decision poli
 		command.Timeout = max(time.Until(c.deadline), 1)
 	}
 	sandbox.SetStage(ctx, "engine %q started it", opened.Engine.Info.Name)
-	c.startedProcess, err = opened.Start(ctx, command, files)
+	if err = ctx.Err(); err != nil {
+		return err
+	}
+	c.startedProcess, err = opened.Start(c.patient, command, files)
 	// The engine may have started the command before it was lost or gave up.
-	opened.Ran = err != nil && (ctx.Err() != nil || errors.Is(err, shared.ErrEngineLost) || errors.Is(err, shared.ErrBroken)) && !launch.NeverRequested(err)
+	opened.Ran = err != nil && (c.patient.Err() != nil || errors.Is(err, shared.ErrEngineLost) || errors.Is(err, shared.ErrBroken)) && !launch.NeverRequested(err)
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil:
+	case c.patient.Err() != nil:
 		opened.Engine.Doubt()
 		return ctx.Err()
 	case errors.Is(err, shared.ErrNotFound) && c.Script == "":

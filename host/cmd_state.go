@@ -4,6 +4,7 @@ package host
 
 import (
 	"cmp"
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,20 +18,20 @@ import (
 
 // run is the state of a Cmd after Start.
 type run struct {
-	startCalled, waitCalled atomic.Bool
+	startCalled, started, waitCalled atomic.Bool // started: Start has returned nil
 
-	mu      sync.Mutex     // guards the next five fields
-	process shared.Process // nil until the start
-	report  Report
-	end     End
-	calls   []shared.TracedCall
-	ended   chan struct{} // closed when the command has ended and endErr is final
+	mu     sync.Mutex // guards the next three fields
+	report Report
+	end    End
+	calls  []shared.TracedCall
+	ended  chan struct{} // closed when the command has ended and endErr is final
 
-	deadline   time.Time    // the end of the time limit; zero for none
-	stage      atomic.Value // string: the step that Start is in
-	abandoned  atomic.Bool  // Start has returned while begin still runs
-	endKnown   atomic.Bool  // the end is known, or was given up
-	gaveUp     bool         // nobody reported the end; valid after ended
+	deadline   time.Time       // the end of the time limit; zero for none
+	patient    context.Context // of the engine's start: it ends when nobody waits for that any more
+	stage      atomic.Value    // string: the step that Start is in
+	abandoned  atomic.Bool     // Start has returned while begin still runs
+	endKnown   atomic.Bool     // the end is known, or was given up
+	gaveUp     bool            // nobody reported the end; valid after ended
 	killOnce   sync.Once
 	giveUpOnce sync.Once
 	overdue    chan struct{} // closed when Wait must return
@@ -57,10 +58,11 @@ type announcement struct {
 	decision policy.Decision
 }
 
-func (c *Cmd) runningProcess() shared.Process {
+// announced reports whether the command was about to run when something failed.
+func (c *Cmd) announced() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.process
+	return c.lastAnnouncement != nil && c.report.Decision != policy.Denied.String()
 }
 
 // Report returns how the command ran, or why not. It is complete after Wait, or after an error of

@@ -481,7 +481,7 @@ func TestCrashesLeaveNothing(t *testing.T) {
 }
 
 // A command that may have run when its start was given up counts as one that was killed: the next one tells what it
-// made. One that its engine did not start has made nothing.
+// made. One that its engine did not start has made nothing, and what one made that it started late is found.
 func TestStartGivenUpIsUntold(t *testing.T) {
 	t.Parallel()
 	lost := &shared.Error{Kind: shared.ErrEngineLost, Message: "lost"}
@@ -489,11 +489,12 @@ func TestStartGivenUpIsUntold(t *testing.T) {
 		name  string
 		start func(ctx context.Context, release <-chan struct{}) error
 		marks int
+		says  string
 	}{
-		{"its context has ended", func(ctx context.Context, _ <-chan struct{}) error { <-ctx.Done(); return ctx.Err() }, 1},
-		{"it has started when nobody waits any more", func(_ context.Context, release <-chan struct{}) error { <-release; return nil }, 1},
-		{"its engine is gone", func(context.Context, <-chan struct{}) error { return lost }, 1},
-		{"it is not found", func(context.Context, <-chan struct{}) error { return shared.ErrNotFound }, 0},
+		{"its context has ended", func(ctx context.Context, _ <-chan struct{}) error { <-ctx.Done(); return ctx.Err() }, 1, "may have run"},
+		{"it has started when nobody waits any more", func(_ context.Context, release <-chan struct{}) error { <-release; return nil }, 0, "may have run"},
+		{"its engine is gone", func(context.Context, <-chan struct{}) error { return lost }, 1, "lost"},
+		{"it is not found", func(context.Context, <-chan struct{}) error { return shared.ErrNotFound }, 0, "not found"},
 	} {
 		release := make(chan struct{})
 		state := t.TempDir()
@@ -504,14 +505,51 @@ func TestStartGivenUpIsUntold(t *testing.T) {
 		})
 		cmd := h.Command(t.Context(), "", "true")
 		cmd.Timeout = 2 * time.Second
-		if err := cmd.Start(); err == nil {
-			t.Fatalf("%s: it has started", tt.name)
+		if err := cmd.Start(); err == nil || !strings.Contains(err.Error(), tt.says) || cmd.Report().Error != err.Error() {
+			t.Fatalf("%s: %v, and the report says %q", tt.name, err, cmd.Report().Error)
 		}
 		close(release)
-		within(t, "Close", func() { h.Close() })
-		marks, _ := filepath.Glob(state + "/sbxhost/unreported/*")
-		if len(marks) != tt.marks {
+		var marks []string
+		if !eventually(func() bool {
+			marks, _ = filepath.Glob(state + "/sbxhost/unreported/*")
+			return len(marks) == tt.marks
+		}) {
 			t.Errorf("%s: %d marks, want %d", tt.name, len(marks), tt.marks)
 		}
+		within(t, "Close", func() { h.Close() })
+	}
+}
+
+// The end of a context in the moment in which the engine starts the command leaves no doubt about it.
+func TestStartIsNotBrokenOff(t *testing.T) {
+	t.Parallel()
+	state, entered := t.TempDir(), make(chan struct{})
+	engine := &hookedEngine{Engine: &stubEngine{name: "bwrap"}, start: func(ctx context.Context) error {
+		close(entered)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+			return nil
+		}
+	}}
+	h := new(stubs).host(t, host.Definition{Engine: "bwrap"}, func(o *host.Options) {
+		o.Environ = append(o.Environ, "XDG_STATE_HOME="+state)
+		o.Inject["bwrap"] = engine
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-entered
+		cancel()
+	}()
+	cmd := h.Command(ctx, "", "true")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || cmd.Report().Result == nil {
+		t.Errorf("%v, of %+v", err, cmd.Report())
+	}
+	if marks, _ := filepath.Glob(state + "/sbxhost/unreported/*"); len(marks) != 0 {
+		t.Errorf("marks %q", marks)
 	}
 }

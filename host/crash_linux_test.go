@@ -376,7 +376,7 @@ func TestStoppedEngine(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	cmd = command(ctx)
-	if err := in("a start in a context", cmd.Start); err != context.DeadlineExceeded {
+	if err := in("a start in a context", cmd.Start); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a start: %v", err)
 	}
 	next()

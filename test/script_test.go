@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -278,7 +279,7 @@ func timesOut(ts *testscript.TestScript, neg bool, args []string) {
 			words = append(words, strings.ReplaceAll(arg, "LIMIT", limit.String()))
 		}
 		exits(ts, neg, words)
-		if !strings.Contains(ts.ReadFile("stderr"), "before the command ran") || limit > time.Minute {
+		if !regexp.MustCompile("before the command ran|may have run").MatchString(ts.ReadFile("stderr")) || limit > time.Minute {
 			return
 		}
 	}

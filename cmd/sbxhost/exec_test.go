@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -122,6 +123,46 @@ func TestExecStatus(t *testing.T) {
 				t.Errorf("left behind beside the result: %v", entries)
 			}
 		})
+	}
+}
+
+// A signal while the engine starts the command: nobody is told that nothing has run, unless that is known.
+func TestExecSignalDuringStart(t *testing.T) { // not parallel: the signal is for all of this process
+	for name, tt := range map[string]struct {
+		hangs   bool
+		outcome string
+		stderr  string
+	}{
+		"the engine hangs":  {true, "failed", "sbxhost: ended by SIGTERM while the command was started; it may have run\n"},
+		"the command began": {false, "signaled", ""},
+	} {
+		engine := &fakeEngine{result: shared.Result{Status: shared.ExitStatus{Signal: syscall.SIGKILL}}, runs: make(chan struct{})}
+		engine.starting = func(ctx context.Context) error {
+			syscall.Kill(os.Getpid(), syscall.SIGTERM)
+			if tt.hangs {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(terminal.StartPatience + 50*time.Millisecond):
+				return nil
+			}
+		}
+		a, _, errs, path := testApp(t, engine, fastConfig)
+		file := filepath.Join(t.TempDir(), "result.json")
+		if status := runLine(a, []string{"exec", "-config", path, "-result", file, "x"}); status != 143 || errs.String() != tt.stderr {
+			t.Errorf("%s: status %d, %q", name, status, errs)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var res execute.Result
+		if err := json.Unmarshal(text, &res); err != nil || res.Outcome != tt.outcome || res.Status != 143 || tt.hangs != strings.Contains(res.Error, "may have run") {
+			t.Errorf("%s: %v: %s", name, err, text)
+		}
 	}
 }
 

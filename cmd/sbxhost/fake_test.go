@@ -29,6 +29,7 @@ type fakeEngine struct {
 	events   []shared.Event
 	broken   bool          // by its probe, and by every start
 	runs     chan struct{} // if set, the command runs until a signal comes
+	starting func(context.Context) error
 
 	mu      sync.Mutex
 	specs   []shared.Spec
@@ -75,7 +76,12 @@ func (s fakeSandbox) Plan(_ context.Context, cmd shared.Command) (shared.Plan, e
 	}, nil
 }
 
-func (s fakeSandbox) Start(_ context.Context, cmd shared.Command, _ shared.Stdio) (shared.Process, error) {
+func (s fakeSandbox) Start(ctx context.Context, cmd shared.Command, _ shared.Stdio) (shared.Process, error) {
+	if s.starting != nil {
+		if err := s.starting(ctx); err != nil {
+			return nil, err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.command = cmd

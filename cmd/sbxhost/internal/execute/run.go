@@ -15,6 +15,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/terminal"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/facts"
+	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -75,7 +76,7 @@ func (e *Execution) run() (status int, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 
-	var early syscall.Signal // the signal that ended this process before the command ran
+	var early syscall.Signal // the signal that ended this process before it knew that the command runs
 	relayEnded, started, finished := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	relay := e.newRelay(cancel)
 	relay.Started, relay.Finished = started, finished
@@ -138,8 +139,12 @@ func (e *Execution) status(early syscall.Signal, err error) int {
 	exit, ended := errors.AsType[*host.ExitError](err)
 	switch {
 	case early != 0 && err != nil:
+		when := "before the command ran"
+		if e.report.Decision == policy.Sandboxed.String() || e.report.Decision == policy.Unsandboxed.String() {
+			when = "while the command was started; it may have run"
+		}
 		if !ended {
-			e.Say(fmt.Sprintf("ended by %s before the command ran", shared.SignalName(early)))
+			e.Say(fmt.Sprintf("ended by %s %s", shared.SignalName(early), when))
 		}
 		return 128 + int(early)
 	case err == nil:
