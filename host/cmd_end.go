@@ -61,7 +61,6 @@ func (c *Cmd) Wait() error {
 // latest after giveUp.
 func (c *Cmd) supervise() {
 	defer close(c.ended)
-	defer c.opened.Release()
 	if !c.deadline.IsZero() {
 		late := time.Until(c.deadline) + c.grace() + launch.Patience
 		defer time.AfterFunc(late, c.giveUp).Stop()
@@ -175,6 +174,8 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 			<-c.events // the last events report connections
 		}
 		f.unlogged = c.logEnd(result, c.endErr)
+		c.opened.Reported = f.looked && f.unkept == ""
+		c.opened.Release() // not before, or the next command takes this one for one whose host was killed
 		done <- f
 	}()
 	f := found{unlogged: "what the command left is not reported, and its end may not be logged: to find it would have taken too long"}
@@ -184,7 +185,6 @@ func (c *Cmd) wrapUp(result *shared.Result) {
 		select {
 		case f = <-done:
 			waiting = false
-			c.opened.Reported = f.looked && f.unkept == ""
 		case <-late:
 			waiting = false
 		case <-overdue:

@@ -520,6 +520,45 @@ func TestStartGivenUpIsUntold(t *testing.T) {
 	}
 }
 
+// While a host still looks at what a command made that nobody waits for, the next command gives no alarm.
+func TestLateLookIsNoAlarm(t *testing.T) {
+	t.Parallel()
+	state, release := t.TempDir(), make(chan struct{})
+	var ended atomic.Bool
+	h := new(stubs).host(t, host.Definition{Engine: "bwrap"}, func(o *host.Options) {
+		o.Environ = append(o.Environ, "XDG_STATE_HOME="+state)
+		o.Inject["bwrap"] = &stubEngine{name: "bwrap"}
+		o.Record = func(r host.AuditRecord) error {
+			if r.Event == "end" && !ended.Swap(true) {
+				<-release
+			}
+			return nil
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cmd := h.Command(ctx, "", "true")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	cmd.Wait()
+	marks := func() []string {
+		list, _ := filepath.Glob(state + "/sbxhost/unreported/*")
+		return list
+	}
+	if len(marks()) != 1 {
+		t.Errorf("marks %q", marks())
+	}
+	next := h.Command(t.Context(), "", "true")
+	if err := next.Run(); err != nil || len(next.Report().Degraded) > 0 {
+		t.Errorf("the next command: %v, %q", err, next.Report().Degraded)
+	}
+	close(release)
+	if !eventually(func() bool { return len(marks()) == 0 }) {
+		t.Errorf("marks %q", marks())
+	}
+}
+
 // The end of a context in the moment in which the engine starts the command leaves no doubt about it.
 func TestStartIsNotBrokenOff(t *testing.T) {
 	t.Parallel()
