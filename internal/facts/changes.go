@@ -339,10 +339,8 @@ func (m *Machine) compare(out *Resolution, look *lookup, now *baseline, made *Ch
 	if n := len(out.baseline.OpenRepositories); n > workspace.MaxGitActions {
 		made.unclear(m.Workspace.Root(), fmt.Sprintf("of the %d repositories in writable directories, git was asked about only %d", n, workspace.MaxGitActions))
 	}
-	for _, k := range out.unreported {
-		for _, top := range k.tops {
-			made.unclear(top, "an earlier command ended without a report, and may have changed it in a way that nobody knows")
-		}
+	for _, top := range out.unknown {
+		made.unclear(top, "an earlier command ended without a report, and may have changed it in a way that nobody knows")
 	}
 	for _, p := range out.LostRepositories(look, out.userRepositories()) {
 		made.unclear(p, "it is no longer one of your repositories: the next command can change what git obeys there")

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/sbxhost/sbxhost/internal/env"
@@ -177,8 +178,9 @@ type Resolution struct {
 	// what these change.
 	lastLook            *baseline
 	WatchedPaths        []WatchedPath // at the start of the command
-	mark                *mark
-	unreported          []*mark  // of earlier commands
+	mark                *os.File
+	unreported          []string // the marks of earlier commands
+	unknown             []string // the directories in which these could write
 	earlierRepositories []string // the user's repositories at the last look
 }
 

@@ -27,12 +27,6 @@ import (
 // of the user's state, named by the workspace, with the directories in which the command can write. Its
 // host locks the file while it lives. If nobody has locked it, the next command in that workspace reports
 // that nobody knows what was made in these directories.
-type mark struct {
-	name string
-	fd   int // locked
-	tops []string
-}
-
 func (m *Machine) markDir() string {
 	if dir := m.Caller.StateDir(); dir != "" {
 		return filepath.Join(dir, "unreported")
@@ -47,7 +41,7 @@ func (m *Machine) markPrefix() string {
 }
 
 // newMark makes a mark, locked and complete: an unlocked one belongs to a dead host.
-func (m *Machine) newMark(dir string, tops []string) (*mark, error) {
+func (m *Machine) newMark(dir string, tops []string) (*os.File, error) {
 	if err := hostpath.MakePrivate(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -56,18 +50,16 @@ func (m *Machine) newMark(dir string, tops []string) (*mark, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &mark{name: filepath.Join(dir, m.markPrefix()+rand.Text()), fd: fd}
-	if _, err = unix.Write(fd, []byte(strings.Join(tops, "\x00"))); err == nil {
-		err = os.Rename(temp, k.name)
-	} else {
-		err = &os.PathError{Op: "write", Path: temp, Err: err}
+	mark := os.NewFile(uintptr(fd), filepath.Join(dir, m.markPrefix()+rand.Text()))
+	if _, err = mark.WriteString(strings.Join(tops, "\x00")); err == nil {
+		err = os.Rename(temp, mark.Name())
 	}
 	if err != nil {
 		os.Remove(temp)
-		hostpath.Unlock(fd)
+		mark.Close()
 		return nil, err
 	}
-	return k, nil
+	return mark, nil
 }
 
 // Begin records that a command may make changes from now on.
@@ -95,8 +87,8 @@ func (m *Machine) Begin(out *Resolution) {
 // ran says whether it ran; reported, whether its changes, and those of earlier commands, were reported.
 func (out *Resolution) End(ran, reported bool) {
 	if reported {
-		for _, k := range out.unreported {
-			os.Remove(k.name)
+		for _, name := range out.unreported {
+			os.Remove(name)
 		}
 		out.unreported = nil
 	}
@@ -111,9 +103,10 @@ func (out *Resolution) EndAfter(reported bool) {
 		return
 	}
 	if reported {
-		os.Remove(out.mark.name)
+		os.Remove(out.mark.Name())
 	}
-	hostpath.Unlock(out.mark.fd)
+	_ = unix.Flock(int(out.mark.Fd()), unix.LOCK_UN) // as in [hostpath.Unlock]
+	out.mark.Close()
 	out.mark = nil
 }
 
@@ -151,7 +144,11 @@ func (out *Resolution) readMark(name, root string) error {
 	if !filepath.IsAbs(tops[0]) { // somebody has emptied the file
 		tops = []string{root}
 	}
-	out.unreported = append(out.unreported, &mark{name: name, tops: tops})
+	out.unreported = append(out.unreported, name)
+	if tops = slices.DeleteFunc(tops, oneOf(out.unknown)); len(tops) == 0 { // of many killed commands, one is told of
+		return nil
+	}
+	out.unknown = append(out.unknown, tops...)
 	out.Notes = append(out.Notes, fmt.Sprintf("an earlier command, which began at %s, ended without a report: nobody knows what it made in %s; look there before you run git or an editor", time.Unix(st.Mtim.Unix()).Format(time.DateTime), hostpath.QuoteList(tops)))
 	return nil
 }
