@@ -177,7 +177,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 	if r.wasKilled() {
 		kind = shared.ErrBroken // somebody killed it, this once
 	}
-	err := error(&shared.Error{Kind: kind, Message: r.launcherEnd() + " before the command was started" + stderrSuffix(stderr)})
+	err := error(&shared.Error{Kind: kind, Message: r.launcherEnd() + " before it reported that the command was started" + stderrSuffix(stderr)})
 	if again != nil {
 		err = fmt.Errorf("%w: %w", again, err)
 	}
