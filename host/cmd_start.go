@@ -24,7 +24,8 @@ import (
 )
 
 // Start starts the command. shared.ErrNotFound and shared.ErrNotExecutable are about the command;
-// every other error is about the sandbox. Do not call Wait after an error.
+// every other error is about the sandbox. If the command was no longer wanted, the error says whether it may
+// have run. Do not call Wait after an error.
 func (c *Cmd) Start() (err error) {
 	if c.startCalled.Swap(true) {
 		return errors.New("host: already started")
