@@ -149,32 +149,6 @@ func namedFile(opts LookupOptions, path string, origin Origin) (string, Origin, 
 	return filepath.Clean(path), origin, nil
 }
 
-// PassedBy returns the configurations above the git top level of the current directory that Find
-// ignores because that repository lies in another one, the nearest first, and that top level. A
-// command can make any directory a repository, so that configurations above it are not in force
-// there.
-func PassedBy(dir string) (files []string, top string, err error) {
-	inner, inGit, err := gitTop(dir)
-	if err != nil || !inGit {
-		return nil, "", err
-	}
-	for top = inner; inner != filepath.Dir(inner); {
-		outer, inGit, err := gitTop(filepath.Dir(inner))
-		if err != nil || !inGit {
-			return files, top, err
-		}
-		for _, path := range filesUpTo(filepath.Dir(inner), outer) {
-			if found, err := isFile(path); err != nil {
-				return nil, "", err
-			} else if found {
-				files = append(files, path)
-			}
-		}
-		inner = outer
-	}
-	return files, top, nil
-}
-
 // userFile is the path of the user's own configuration; "" if it is unknown.
 func userFile(getenv func(string) string) string {
 	// The XDG specification says to ignore relative values.

@@ -167,34 +167,3 @@ func TestZeroOriginDeservesNoTrust(t *testing.T) {
 		t.Error("the zero Origin is not the workspace")
 	}
 }
-
-func TestPassedBy(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		dir   string
-		files []string
-		want  []string
-		top   string
-	}{
-		"no repository":              {"/w/a", []string{"/w/config.hcl"}, nil, ""},
-		"one":                        {"/w/a", []string{"/w/.git/", "/w/config.hcl"}, nil, "/w"},
-		"one in one":                 {"/w/a/b", []string{"/w/.git/", "/w/config.hcl", "/w/a/.git"}, []string{"/w/config.hcl"}, "/w/a"},
-		"here":                       {"/w/a", []string{"/w/.git/", "/w/config.hcl", "/w/a/.git/", "/w/a/config.hcl"}, []string{"/w/config.hcl"}, "/w/a"},
-		"on the way":                 {"/w/a/b/c", []string{"/w/.git/", "/w/config.hcl", "/w/a/config.hcl", "/w/a/b/.git"}, []string{"/w/a/config.hcl", "/w/config.hcl"}, "/w/a/b"},
-		"three":                      {"/w/a/b", []string{"/w/.git/", "/w/config.hcl", "/w/a/.git", "/w/a/b/.git"}, []string{"/w/config.hcl"}, "/w/a/b"},
-		"above the outer repository": {"/w/a/b", []string{"/config.hcl", "/w/.git/", "/w/a/.git"}, nil, "/w/a"},
-		"at the root":                {"/w", []string{"/.git/", "/config.hcl", "/w/.git"}, []string{"/config.hcl"}, "/w"},
-	} {
-		root := place(t, tt.files...)
-		got, top, err := PassedBy(root + tt.dir)
-		for i := range tt.want {
-			tt.want[i] = root + tt.want[i]
-		}
-		if err != nil || !slices.Equal(got, tt.want) || top != below(root, tt.top) {
-			t.Errorf("%s: %q, %q, %v", name, got, top, err)
-		}
-	}
-	if _, _, err := PassedBy(place(t, "/w/a/.git", "!/w/.git") + "/w/a"); !errors.Is(err, syscall.ELOOP) {
-		t.Errorf("a .git that cannot be looked at: %v", err)
-	}
-}

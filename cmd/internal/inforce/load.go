@@ -7,13 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/internal/approvals"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
@@ -168,19 +166,16 @@ func (c *Caller) Find(explicit string) (string, config.Origin, error) {
 		path, err = TrustPath(path)
 	}
 	if err == nil && (origin == config.OriginUser || origin == config.OriginBuiltin) {
-		err = c.checkPassedBy(c.Dir)
+		err = c.checkPassedBy()
 	}
 	return path, origin, err
 }
 
-// checkPassedBy refuses a directory where a trusted configuration is out of force only because of a
-// .git below it. A command can make such a .git, and the next command would run by another policy:
-// with other hidden files, and without the log.
-func (c *Caller) checkPassedBy(dir string) error {
-	files, top, err := config.PassedBy(dir)
-	if err != nil || len(files) == 0 {
-		return err
-	}
+// checkPassedBy refuses a directory where a trusted configuration above it is out of force: because
+// of a .git between them, or because the search does not go up outside of git. A command can make
+// any directory, and a .git in it, and the next command would run by another policy: with other
+// hidden files, and without the log.
+func (c *Caller) checkPassedBy() error {
 	store, err := c.Store()
 	if err != nil {
 		return nil // nothing is trusted
@@ -189,17 +184,24 @@ func (c *Caller) checkPassedBy(dir string) error {
 	if err != nil {
 		return nil // nothing is trusted
 	}
-	for _, file := range files {
-		trusted, err := TrustPath(file)
+	passed := "" // the nearest
+	for dir := range paths.Up(filepath.Clean(c.Dir)) {
+		dir, err := filepath.EvalSymlinks(dir)
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(list, func(t approvals.TrustedFile) bool { return t.Path == trusted }) {
-			return &HintedError{fmt.Errorf("%s, which you trust, does not apply in the separate git repository %s; nothing was run", hostpath.Shown(trusted), hostpath.Shown(top)),
-				fmt.Sprintf("if the repository is not yours, a command made %s: remove it; else write a config.hcl there, or use -config %s", hostpath.ShellQuoted(filepath.Join(top, ".git")), hostpath.ShellQuoted(trusted))}
+		for _, t := range list {
+			if _, err := os.Lstat(t.Path); len(t.Path) > len(passed) && paths.Inside(filepath.Dir(t.Path), dir) && !errors.Is(err, fs.ErrNotExist) {
+				passed = t.Path
+			}
 		}
 	}
-	return nil
+	if passed == "" {
+		return nil
+	}
+	named := hostpath.ShellQuoted(passed)
+	return &HintedError{fmt.Errorf("%s, which you trust, does not apply in %s; nothing was run", hostpath.Shown(passed), hostpath.Shown(c.Dir)),
+		fmt.Sprintf("if you did not make the .git in or above this directory, a command did: remove it; else write a config.hcl here, or use -config %s, or: sbxhost trust -revoke %s", named, named)}
 }
 
 // WritableDirs returns the directories that commands can write to, by some options and, for a path
