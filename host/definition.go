@@ -28,8 +28,8 @@ type (
 	//		Network Network
 	//		// HostPorts are TCP ports of the host's loopback that the command finds on its own loopback.
 	//		HostPorts []uint16
-	//		// Publish are TCP ports of the command's loopback on which the host listens: "3000", "8080:80"
-	//		// (the host's first) or "192.0.2.1:8080:80". The default address is 127.0.0.1.
+	//		// Publish are TCP ports of the command's loopback on which the host listens: "3000", "8080:3000"
+	//		// (the host's first) or "192.0.2.1:8080:3000". The default address is 127.0.0.1.
 	//		Publish []string
 	//		// Filesystem is the view beneath the workspace and binds; empty means minimal.
 	//		Filesystem Filesystem

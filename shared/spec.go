@@ -88,7 +88,7 @@ type Network struct {
 	// NetworkHost needs nothing for them.
 	HostPorts []uint16
 	// Publish are TCP ports of the command's loopback on which the host listens, in the form of
-	// package egress: "3000", "8080:80", "192.0.2.1:8080:80".
+	// package egress: "3000", "8080:3000", "192.0.2.1:8080:3000".
 	Publish []string
 	// Inject adds credentials to requests outside of the sandbox, with NetworkNames. It needs
 	// [FeatureNetworkInject].

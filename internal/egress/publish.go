@@ -14,8 +14,8 @@ type Publish struct {
 	Inside uint16
 }
 
-// ParsePublish reads "3000", which means 127.0.0.1:3000 for port 3000 inside; "8080:80" with
-// another port inside; and "0.0.0.0:8080:80" or "[::1]:8080:80" with the listen address. Without an
+// ParsePublish reads "3000", which means 127.0.0.1:3000 for port 3000 inside; "8080:3000" with
+// another port inside; and "0.0.0.0:8080:3000" or "[::1]:8080:3000" with the listen address. Without an
 // address, the host listens on its loopback, which other machines cannot reach.
 func ParsePublish(text string) (p Publish, err error) {
 	defer naming(text, &err)
@@ -46,4 +46,4 @@ func ParsePublish(text string) (p Publish, err error) {
 	return p, nil
 }
 
-var errNoAddress = errors.New(`names no address to listen on: write "127.0.0.1:8080:80", "[::1]:8080:80" or, for other machines, "0.0.0.0:8080:80"`)
+var errNoAddress = errors.New(`names no address to listen on: write "127.0.0.1:8080:3000", "[::1]:8080:3000" or, for other machines, "0.0.0.0:8080:3000"`)

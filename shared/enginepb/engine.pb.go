@@ -994,7 +994,7 @@ type Network struct {
 	Mode          NetworkMode            `protobuf:"varint,1,opt,name=mode,proto3,enum=sbxhost.engine.v2.NetworkMode" json:"mode,omitempty"` // which network
 	Names         []string               `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`                                   // with NETWORK_MODE_NAMES: what can be reached, such as "*.github.com:443"; none reaches nothing
 	HostPorts     []uint32               `protobuf:"varint,3,rep,packed,name=host_ports,json=hostPorts,proto3" json:"host_ports,omitempty"`  // TCP ports of the host's loopback that the command finds on its own; for the feature network.ports
-	Publish       []string               `protobuf:"bytes,4,rep,name=publish,proto3" json:"publish,omitempty"`                               // TCP ports of the command's loopback that the host listens for: "3000", "8080:80", "192.0.2.1:8080:80"; likewise
+	Publish       []string               `protobuf:"bytes,4,rep,name=publish,proto3" json:"publish,omitempty"`                               // TCP ports of the command's loopback that the host listens for: "3000", "8080:3000", "192.0.2.1:8080:3000"; likewise
 	Inject        *Injection             `protobuf:"bytes,5,opt,name=inject,proto3" json:"inject,omitempty"`                                 // credentials for requests, which no command has; for the feature network.inject
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -131,6 +131,8 @@ func (n *Network) Begin(way Way) (*Gate, error) {
 			g.Close()
 			return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: fmt.Sprintf("publish[%d]", i),
 				Message: "listening on the host: " + err.Error()}
+		case p.Inside < 1024 && way.Proxy == nil: // docker lets its containers listen there
+			notes = append(notes, shared.Event{Kind: shared.EventDegraded, Message: fmt.Sprintf("publish[%d]: commands cannot listen on port %d, because it is below 1024", i, p.Inside)})
 		}
 	}
 	return &Gate{g, notes}, nil
