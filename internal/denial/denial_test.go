@@ -476,6 +476,10 @@ func TestTextAndSaid(t *testing.T) {
 		m.files["/srv"] = view.Directory
 		check(t, tt.script+": "+tt.said, &Failure{Machine: m, Command: shared.Command{Script: tt.script, Dir: "/workspace"}, Stderr: []byte(tt.said)}, tt.want)
 	}
+	// dash says the line of its script before a name without a slash.
+	said := "sh: 1: cannot create new: Read-only file system"
+	check(t, said, &Failure{Command: shared.Command{Script: "echo x >new", Dir: "/data/deep/tools"}, Stderr: []byte(said)},
+		[]string{`write /data/deep/tools/new by bind_paths[0]: bind_paths[0] = { host = "/src/tools", container = "/data/deep/tools", read_only = false }?`})
 	spec := someSpec()
 	spec.Network = shared.Network{Mode: shared.NetworkNames, Names: []string{"a.example"}}
 	check(t, "a proxy", &Failure{Spec: spec, Command: shared.Command{Script: "HTTPS_PROXY=http://p.example:3128 curl https://a.example"}, Network: []audit.NetworkUse{{Name: "p.example", Reason: egress.ReasonUnlisted}}},

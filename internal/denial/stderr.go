@@ -370,6 +370,10 @@ func (f *Failure) subjects(line string) (list []string) {
 	}
 	line = patterns().quoted.ReplaceAllString(line, " ")
 	parts := strings.Split(line, ": ")
+	if len(parts) > 3 && number(parts[1]) != 0 { // dash: "sh: 1: cannot create NAME: Read-only file system"
+		parts = parts[1:]
+		parts[1] = strings.TrimPrefix(strings.TrimPrefix(parts[1], "cannot create "), "cannot open ")
+	}
 	for _, part := range parts[min(1, len(parts)-1):] { // the first is the program's own name
 		if part = strings.TrimLeft(strings.TrimRight(part, " .,"), " "); !strings.ContainsAny(part, " \t") {
 			add(strings.TrimSuffix(part, ":"))
