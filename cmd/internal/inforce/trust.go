@@ -96,6 +96,9 @@ func (c *Caller) trustedText(ctx context.Context, path string) ([]byte, error) {
 		refusal.Err = fmt.Errorf("%s was found in the workspace, and has changed since you trusted it (%s); nothing was run", hostpath.Shown(path), Age(time.Since(before.At)))
 		asked.Changed, asked.Previous = true, before.Content
 	}
+	if c.Getenv("SBXHOST") != "" { // trust is in the home outside
+		refusal = &HintedError{fmt.Errorf("this is inside a sandbox, where you have not trusted %s; nothing was run", hostpath.Shown(path)), "run it outside, " + named}
+	}
 	if c.Trust == nil {
 		return nil, refusal
 	}
