@@ -125,7 +125,7 @@ type netMachine struct {
 func runInNetwork(t *testing.T) {
 	m := &netMachine{t, os.Getenv("B")}
 	pair, pool := certify(t)
-	if err := os.MkdirAll(m.base+"/w", 0o755); err != nil {
+	if err := errors.Join(os.MkdirAll(m.base+"/w", 0o755), os.MkdirAll(m.base+"/home", 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	m.write("w/ca.pem", string(pool))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -164,8 +165,8 @@ func testApp(t *testing.T, engine *fakeEngine, config string) (a *cli.App, out, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	work := filepath.Join(dir, "work")
-	if err := os.Mkdir(work, 0o755); err != nil {
+	work, home := filepath.Join(dir, "work"), filepath.Join(dir, "home")
+	if err := errors.Join(os.Mkdir(work, 0o755), os.Mkdir(home, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	path = filepath.Join(dir, "sandbox.hcl")
@@ -175,7 +176,7 @@ func testApp(t *testing.T, engine *fakeEngine, config string) (a *cli.App, out, 
 	out, errs = &output{}, &output{}
 	a = &cli.App{
 		Stdin: strings.NewReader(""), Stdout: out, Stderr: errs,
-		Caller: inforce.Caller{Dir: work, Environ: []string{"PATH=/usr/bin:/bin", "HOME=" + filepath.Join(dir, "home")}},
+		Caller: inforce.Caller{Dir: work, Environ: []string{"PATH=/usr/bin:/bin", "HOME=" + home}},
 	}
 	if engine != nil {
 		a.Inject = map[string]shared.Engine{"bwrap": engine}

@@ -34,9 +34,9 @@ func CheckPrivate(dir string) error {
 }
 
 // MakePrivate makes a directory that CheckPrivate accepts, and the missing directories above it,
-// all with that mode. It makes nothing in another user's directory. Otherwise root in a user's
-// home, as with a plain sudo, would leave directories there that the user cannot write, or would
-// follow the user's symlinks.
+// all with that mode, except a home directory: HOME can be wrong. It makes nothing in another user's
+// directory. Otherwise root in a user's home, as with a plain sudo, would leave directories there that
+// the user cannot write, or would follow the user's symlinks.
 func MakePrivate(dir string, mode fs.FileMode) error {
 	if CheckPrivate(dir) == nil {
 		return nil // the usual case
@@ -58,6 +58,9 @@ func MakePrivate(dir string, mode fs.FileMode) error {
 		}
 		break
 	}
+	if i := slices.IndexFunc(missing, inHome); i >= 0 && i < len(missing)-1 {
+		return fmt.Errorf("the home directory %q does not exist", missing[i+1])
+	}
 	for _, at := range slices.Backward(missing) {
 		err := os.Mkdir(at, mode)
 		if err == nil && mode != 0o700 {
@@ -68,4 +71,9 @@ func MakePrivate(dir string, mode fs.FileMode) error {
 		}
 	}
 	return CheckPrivate(dir)
+}
+
+func inHome(dir string) bool {
+	name := filepath.Base(dir)
+	return name == ".local" || name == ".cache" || name == "Library"
 }

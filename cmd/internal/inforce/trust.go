@@ -45,7 +45,7 @@ func checkUserFile(path string) error {
 func (c *Caller) Store() (*approvals.Store, error) {
 	dir := approvals.Dir(c.Getenv)
 	if dir == "" {
-		return nil, &HintedError{errors.New("sbxhost cannot store trust and approvals, because neither HOME nor XDG_STATE_HOME is set"), "set one of them to an absolute path"}
+		return nil, &HintedError{errors.New("sbxhost cannot store trust and approvals, because neither HOME nor XDG_STATE_HOME is an absolute path"), "set one of them"}
 	}
 	dir, err := hostpath.Resolve("/", dir, c.WritableDirs(host.Options{}, dir))
 	if err != nil {
