@@ -55,6 +55,8 @@ type Dir struct {
 	dir    string // has the lock; this process's
 	usable string // the result of Path
 	lock   *os.File
+
+	unrecorded bool // nothing was run in it
 }
 
 type User struct{ UID, GID uint32 }
@@ -215,12 +217,12 @@ func (d *Dir) Guest() *Dir {
 }
 
 // Close gives the session directory up. It removes an unnamed one with all its contents, and leaves
-// a named one for the next process of that session; see Remove.
+// a named one for the next process of that session, unless Claim could not record it; see Remove.
 func (d *Dir) Close() error {
 	if d.lock == nil {
 		return nil
 	}
-	if d.name != "" {
+	if d.name != "" && !d.unrecorded {
 		touch(d.lock)
 		release(d.lock)
 		return nil

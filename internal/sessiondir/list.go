@@ -27,7 +27,9 @@ func (d *Dir) Claim(root string) error {
 	owner, err := readRecord(d.dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return d.record(root)
+		err = d.record(root)
+		d.unrecorded = err != nil
+		return err
 	case err != nil:
 		return err
 	case owner == "":
