@@ -201,7 +201,7 @@ func (c *Caller) checkPassedBy() error {
 	}
 	named := hostpath.ShellQuoted(passed)
 	return &HintedError{fmt.Errorf("%s, which you trust, does not apply in %s; nothing was run", hostpath.Shown(passed), hostpath.Shown(c.Dir)),
-		fmt.Sprintf("if you did not make the .git in or above this directory, a command did: remove it; else write a config.hcl here, or use -config %s, or: sbxhost trust -revoke %s", named, named)}
+		fmt.Sprintf("it holds in its git repository, or without git in its own directory: write a config.hcl here, or use -config %s, or: sbxhost trust -revoke %s; if you did not make the .git here, a command did: remove it", named, named)}
 }
 
 // WritableDirs returns the directories that commands can write to, by some options and, for a path
