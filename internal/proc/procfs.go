@@ -13,6 +13,7 @@ const (
 	StatState  = 3
 	StatParent = 4
 	StatGroup  = 5
+	StatFlags  = 9
 	StatStart  = 22 // in ticks since the boot: distinguishes processes with the same number
 )
 

@@ -39,7 +39,9 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	defer frame.CloseFiles(c.ExtraFiles)
 	givePipes(stdio[:], s.credential)
 	r, spare, notes, err := s.initFor(ctx, c, cmd, stdio)
-	if err != nil {
+	if err != nil && c.first != nil && exiting(c.first.process.Pid()) {
+		return nil, nil, fmt.Errorf("%w: %w", ErrAgain, err)
+	} else if err != nil {
 		return nil, nil, err
 	}
 	command.Mounts, command.Apart = c.Mounts, r.kind == memberProcess

@@ -51,11 +51,14 @@ func members(pgid int) []int {
 }
 
 func inGroup(pid, pgid int) bool {
-	return !hasEnded(pid) && proc.Stat(pid, proc.StatGroup) == strconv.Itoa(pgid)
+	state := proc.Stat(pid, proc.StatState) // a zombie has ended, even if its parent does not know yet
+	return state != "Z" && state != "X" && proc.Stat(pid, proc.StatGroup) == strconv.Itoa(pgid)
 }
 
-// hasEnded reports whether a process has ended, even if its parent does not know yet.
-func hasEnded(pid int) bool {
-	state := proc.Stat(pid, proc.StatState)
-	return state == "" || state == "Z" || state == "X"
+// exiting reports whether a process has ended, or can do nothing any more: a pid 1 that was killed waits
+// for the parents of all its zombies.
+func exiting(pid int) bool {
+	const flag = 0x4 // PF_EXITING
+	flags, err := strconv.Atoi(proc.Stat(pid, proc.StatFlags))
+	return err != nil || flags&flag != 0
 }

@@ -120,7 +120,7 @@ func (s *sandbox) member(ctx context.Context, c *Launch) (notes []shared.Event, 
 		return nil, ctx.Err()
 	}
 	if k.first != nil {
-		if hasEnded(k.first.process.Pid()) {
+		if exiting(k.first.process.Pid()) {
 			select { // a command could not join it
 			case <-k.first.exited:
 			case <-ctx.Done():

@@ -28,8 +28,8 @@ func (r *directRun) reap(pid int) (*os.ProcessState, error) {
 	return state, err
 }
 
-// hasEnded is not needed: only on Linux do processes outlive their commands.
-func hasEnded(int) bool { return false }
+// exiting is not needed: only on Linux do processes outlive their commands.
+func exiting(int) bool { return false }
 
 // awaitGroup polls until a killed group has no members: one cannot wait for another process's
 // child.

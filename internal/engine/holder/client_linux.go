@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,9 +123,6 @@ type Start struct {
 
 func (c *Client) Start(ctx context.Context, s Start) (*Process, error) {
 	m := &run{plan: s.Plan, argv: s.Argv, namespaces: s.Namespaces | unix.CLONE_NEWNS, first: s.First, ahead: s.Ahead, overlays: s.Overlays, grouped: s.Group != nil}
-	if s.Joins != nil && s.Joins.client != c {
-		return nil, fmt.Errorf("%w, which had started the first of these processes", ErrLost)
-	}
 	files := s.Files
 	if m.grouped {
 		files = append(slices.Clip(files), s.Group)
@@ -232,16 +230,12 @@ func (c *Client) lost(err error, about *Process) error {
 	if !ended(err) {
 		c.conn.Close()
 	}
-	var exited chan struct{}
-	if about != nil {
-		exited = about.exited
-	}
-	select {
-	case <-c.gone.Done():
+	if about == nil {
+		<-c.gone.Done()
 		return context.Cause(c.gone)
-	case <-exited:
-		return &MountError{Index: -1, Call: "joining the session's processes", Reason: "they are gone"}
 	}
+	<-about.exited // its holder may be another one, which is gone
+	return cmp.Or(about.err, error(&MountError{Index: -1, Call: "joining the session's processes", Reason: "they are gone"}))
 }
 
 // A Process is an init that the holder has started.
