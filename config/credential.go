@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -42,7 +43,7 @@ func ifSet(set bool, text string) string {
 	return ""
 }
 
-// credentialBlocks reads the sets. A set with a variable that is not set is unavailable, which is
+// credentialBlocks reads the sets. A set with a variable that is not set, or empty, is unavailable, which is
 // an error only for a command that uses it.
 func (d *decoder) credentialBlocks(blocks hcl.Blocks, eval *evaluator) map[string]host.Credential {
 	before := d.eval
@@ -114,7 +115,7 @@ func (d *decoder) secret(it item, to *host.Credential) {
 		d.invalid(it, `must contain the unchanged value of a variable, such as "Bearer ${env.NPM_TOKEN}": commands get a placeholder in that variable`)
 		return
 	}
-	if d.unset(it.expr) == "" {
+	if !slices.Contains(slices.Collect(maps.Values(to.Env)), "") {
 		to.Value = shared.Secret(value)
 	}
 }

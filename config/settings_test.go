@@ -159,3 +159,30 @@ audit {
 		}
 	}
 }
+
+// CI systems set the secrets that a run must not have to the empty string.
+func TestEmptyCredentialIsUnset(t *testing.T) {
+	t.Parallel()
+	for _, set := range []bool{false, true} {
+		f, diags := Parse("/etc/sbx/config.hcl", []byte(`
+sandbox "plain" {
+  engine = "native"
+}
+credential "c" {
+  hosts = ["a.example"]
+  value = "Bearer ${env.TOKEN}"
+}
+credential "passed" {
+  value = "Bearer ${env.TOKEN}"
+  pass  = true
+}
+`), EvalInput{LookupEnv: func(string) (string, bool) { return "", set }})
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		o, err := f.Options()
+		if err != nil || o.Credentials["c"].Value != "" || o.Credentials["passed"].Value != "" {
+			t.Errorf("set %v: %v, %#v", set, err, o.Credentials)
+		}
+	}
+}
