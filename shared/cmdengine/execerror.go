@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
@@ -53,8 +54,11 @@ func execError(e *sandboxinit.ExecError, where string) *shared.Error {
 		x = unavailable("the kernel refuses the user namespace that protects the mounts of the sandbox: " + reason)
 		x.Hint = "permit it: sysctl kernel.unprivileged_userns_clone and user.max_user_namespaces"
 	case e.Op == sandboxinit.OpRlimit:
-		x = unavailable(fmt.Sprintf("setting %s, which is limited for this process or for the one that began the session: %s", e.Path, reason))
-		x.Attribute = "limits"
+		x = unavailable(fmt.Sprintf("setting %s of this process or of the one that began the session: %s", e.Path, reason))
+		x.Attribute, x.Hint = "limits", "raise that limit"
+		if strings.HasPrefix(e.Path, "RLIMIT_NOFILE") {
+			x.Attribute, x.Hint = "limits.open_files", "set less, or raise the limit that ulimit -Hn shows"
+		}
 	default:
 		x = unavailable(e.Error())
 	}

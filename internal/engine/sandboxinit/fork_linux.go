@@ -241,7 +241,10 @@ func (u *forkedCommand) outcome() *ExecError {
 	case OpExec:
 		return execFailure(u.name, errno)
 	case OpRlimit:
-		return &ExecError{OpRlimit, resourceName(u.limits[f.index].Resource), errno}
+		var now syscall.Rlimit
+		limit := u.limits[f.index]
+		syscall.Getrlimit(limit.Resource, &now)
+		return &ExecError{OpRlimit, fmt.Sprintf("%s to %d, above the hard limit %d", resourceName(limit.Resource), limit.Hard, now.Max), errno}
 	}
 	return &ExecError{f.step, "", errno}
 }
