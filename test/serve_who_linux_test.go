@@ -228,6 +228,10 @@ func TestServeSaysWhyNot(t *testing.T) {
 			t.Errorf("%q: %v, %s", c.args, err, out)
 		}
 	}
+	// Commands of kept sessions would push the others out.
+	if out, err := s.sbxhost("serve", "-status").CombinedOutput(); err != nil || strings.Contains(string(out), "by itself") || !strings.Contains(string(out), "its script is") {
+		t.Errorf("%v, %s", err, out)
+	}
 }
 
 // The server beside the sessions does not keep out who is confined otherwise once it holds nothing,

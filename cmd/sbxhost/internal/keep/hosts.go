@@ -117,6 +117,8 @@ type cachedHost struct {
 // maxHosts is how many hosts without a command, each with an engine, to keep: 30 MiB each.
 const maxHosts = 16
 
+var errKept = errors.New("it is in a kept session, which sbxhost exec asks for by itself")
+
 // take returns a Host for a setup and its caller's environment. The caller must give it back.
 func (k *hostCache) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute.UsedHost, error) {
 	s, root, err := servedSetup(a, s)
@@ -124,7 +126,7 @@ func (k *hostCache) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 		return nil, err
 	}
 	if s.Options.Sandboxes[s.Sandbox].Session.Processes {
-		return nil, errors.New("it is in a kept session, which sbxhost exec asks for by itself")
+		return nil, errKept
 	}
 	engine := s.Options.Sandboxes[s.Sandbox].Engine
 	if launch.IsAuto(engine) {

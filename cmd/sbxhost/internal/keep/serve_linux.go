@@ -182,10 +182,12 @@ const maxDeclined = 10
 
 // leave records why a client was not served, and tells the client.
 func (s *server) leave(r *client, why string) {
-	s.mu.Lock()
-	s.declined = append(s.declined, fmt.Sprintf("%s  %s: %s", time.Now().Format(time.DateTime), r.name(), why))
-	s.declined = s.declined[max(0, len(s.declined)-maxDeclined):]
-	s.mu.Unlock()
+	if why != errKept.Error() { // each command of a kept session asks here first
+		s.mu.Lock()
+		s.declined = append(s.declined, fmt.Sprintf("%s  %s: %s", time.Now().Format(time.DateTime), r.name(), why))
+		s.declined = s.declined[max(0, len(s.declined)-maxDeclined):]
+		s.mu.Unlock()
+	}
 	reason := serve.Reason(why)
 	r.Write(serve.KindLeave, &reason)
 }
