@@ -347,6 +347,40 @@ sandbox "fast" {
 	}
 }
 
+// A kept session keeps the value of a credential whose variable is unset by now, and says so.
+func TestKeptCredentialIsNoted(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	if err := os.WriteFile(s.dir+"/c.hcl", []byte(`credential "c" {
+  hosts = ["a.example"]
+  value = "Bearer ${env.TOKEN}"
+}
+sandbox "fast" {
+  engine      = "native"
+  network     = ["a.example"]
+  credentials = ["c"]
+}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const note = `credential "c": a variable is not set; session "k" keeps the value`
+	for _, c := range []struct {
+		token string
+		noted bool
+	}{{"TOKEN=one", false}, {"TOKEN=two", false}, {"TOKEN=", true}, {"UNSET=", true}, {"TOKEN=two", false}} {
+		cmd := exec.Command(filepath.Join(s.bin, "sbxhost"), "exec", "-config", s.dir+"/c.hcl", "-session", "k", "-keep", "--", "true")
+		cmd.Dir, cmd.Env = s.dir+"/project", append(slices.Clone(s.env), c.token)
+		if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), note) != c.noted {
+			t.Errorf("%s: %v, %s", c.token, err, out)
+		}
+	}
+	cmd := exec.Command(filepath.Join(s.bin, "sbxhost"), "sessions", "rm", "k")
+	cmd.Env = s.env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // servedBy is the process of a server, by what serve -status prints of it; "" if there is none.
 func servedBy(status string) string {
 	fields := strings.Fields(status)

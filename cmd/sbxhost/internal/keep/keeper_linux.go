@@ -268,6 +268,11 @@ func (k *keeper) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute
 	if err := k.host.Renew(sets, tokens); err != nil {
 		return nil, err
 	}
+	for _, name := range s.Options.Sandboxes[s.Sandbox].Credentials {
+		if sets[name].Value != s.Options.Credentials[name].Value {
+			a.Say(fmt.Sprintf("credential %q: a variable is not set; session %q keeps the value", name, k.name))
+		}
+	}
 	k.sets = sets
 	k.users++
 	return &execute.UsedHost{Host: k.host, Done: func() {
