@@ -205,6 +205,25 @@ func TestServeWithoutRuntimeDir(t *testing.T) {
 	}
 }
 
+// A server whose socket somebody removed ends, though it was not idle for long: it would keep the lock
+// from the next one.
+func TestServeWithoutItsSocket(t *testing.T) {
+	t.Parallel()
+	s := newServing(t)
+	if err := os.Remove(s.dir + "/run/sbxhost/serve"); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(time.Minute, func() { s.server.Process.Kill() })
+	defer late.Stop()
+	if err := s.server.Wait(); err != nil {
+		t.Error(err)
+	}
+	s.start(t)
+	if out, err := s.sbx("", "--", "echo", "served").Output(); err != nil || string(out) != "served\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
 // Whoever is not served learns why, and which server it was that is another program.
 func TestServeSaysWhyNot(t *testing.T) {
 	t.Parallel()

@@ -285,6 +285,10 @@ func (s *server) run() error {
 				stop()
 				s.pass(sig)
 				s.endKeepers()
+			case <-time.After(5 * time.Second): // or its lock would keep out the next server until it is idle
+				if s.lock.Lost() {
+					stop()
+				}
 			case <-ended:
 				return
 			}
