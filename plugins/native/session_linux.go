@@ -302,26 +302,17 @@ func (m *work) pathInside(dest string) string {
 	return strings.TrimSuffix(top+"/"+below, "/")
 }
 
-// spawner makes the holder start an init over a tree. It replaces, once, a holder that dies before
-// it answers: nothing has run then.
+// spawner makes the holder start an init over a tree.
 func (s *openSandbox) spawner(m *work, start holder.Start) cmdengine.Spawner {
 	return func(ctx context.Context, _ string, argv []string, files []*os.File, group *os.File) (cmdengine.Process, error) {
 		start := start
 		start.Plan, start.Argv, start.Files, start.Group, start.Overlays = m.tree, argv, files, group, m.overlays
-		var err error
-		for range 2 {
-			var client *holder.Client
-			if client, err = s.session.connect(ctx); err != nil {
-				break
-			}
+		client, err := s.session.connect(ctx)
+		if err == nil {
 			var l *holder.Process
 			if l, err = client.Start(ctx, start); err == nil {
 				return &process{l, m, client}, nil
 			}
-			if !errors.Is(err, holder.ErrLost) || start.Joins != nil { // what it would join died with its holder
-				break
-			}
-			<-client.Lost()
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -329,7 +320,11 @@ func (s *openSandbox) spawner(m *work, start holder.Start) cmdengine.Spawner {
 		if failed, ok := errors.AsType[*holder.MountError](err); ok && failed.Shared {
 			return nil, s.explain(m.halves.Shared, failed)
 		}
-		return nil, diagnose(err, nsengine.LookAtKernel())
+		refused := diagnose(err, nsengine.LookAtKernel())
+		if errors.Is(err, holder.ErrLost) { // before anything ran; another holder can start
+			refused = fmt.Errorf("%w: %w", cmdengine.ErrAgain, refused)
+		}
+		return nil, refused
 	}
 }
 

@@ -38,8 +38,8 @@ type Attachment struct {
 	Close func()
 }
 
-// ErrAgain is returned by Diagnose to start the command again, once: because Launch now knows
-// better, or because the same command line may succeed.
+// ErrAgain is returned by Diagnose or a [Spawner] to start the command again, once: because Launch now
+// knows better, or because the same command line may succeed.
 var ErrAgain = errors.New("try another command line")
 
 // attach returns what the engine keeps for a sandbox, with the Config's functions in place of nil.
