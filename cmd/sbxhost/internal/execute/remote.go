@@ -172,6 +172,9 @@ func (h *Buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// WriteString is in place of the file's.
+func (h *Buffer) WriteString(s string) (int, error) { return h.Write([]byte(s)) }
+
 // End discards all further messages: the client is gone, and the process that started it did not
 // ask for them.
 func (h *Buffer) End() {

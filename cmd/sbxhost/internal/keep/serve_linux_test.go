@@ -42,6 +42,7 @@ func TestKilledClientIsToldNothing(t *testing.T) {
 	r := &client{Conn: frame.Over(raw), gone: gone}
 	r.Remote = execute.Remote{Signals: make(chan os.Signal, 1), Life: life, Stderr: &execute.Buffer{File: write}}
 	fmt.Fprintln(r.Stderr, "before it begins")
+	io.WriteString(r.Stderr, "as errors of a configuration are written\n")
 	go r.listen()
 	unix.Close(fds[1])
 	<-life.Done()
