@@ -409,7 +409,7 @@ func (g *picture) readGit(c *Change, full string) (keep bool, err error) {
 	t, dir, base := g.review.trees[c.Layer].upper, path.Dir(full), path.Base(full)
 	ofHost := g.before.isGitDir(dir)
 	if isIndex(c.git) || gitindex.IsIndexName(base) && t.begins(c.Path, "DIRC") {
-		return g.review.mergeIndex(c, ofHost)
+		return g.review.mergeIndex(c, dir, ofHost)
 	}
 	isRef := slices.ContainsFunc(g.around(dir), func(one gitDir) bool { return gitindex.MayBeRef(one.in(full)) })
 	isHead := base == "HEAD" && c.Op == Modified && ofHost
@@ -435,9 +435,10 @@ func (g *picture) readGit(c *Change, full string) (keep bool, err error) {
 }
 
 // mergeIndex reports whether the review's index differs from the workspace's old one. It clears a
-// conflict if only times were written there since. ofHost says that the host has the repository: its
-// index gets no new gitlink, because git status would act on the configuration that lies there.
-func (r *Review) mergeIndex(c *Change, ofHost bool) (bool, error) {
+// conflict if only times were written there since. dir is its git directory. ofHost says that the host
+// has that: its index gets no new gitlink, because git status would act on the configuration that lies
+// there. A new worktree, or another repository, gets none to a repository of the host.
+func (r *Review) mergeIndex(c *Change, dir string, ofHost bool) (bool, error) {
 	p := r.trees[c.Layer]
 	hash := hashSize(c.Path, p.lower, p.upper)
 	index, ok, err := p.upper.index(c.Path, hash)
@@ -449,7 +450,13 @@ func (r *Review) mergeIndex(c *Change, ofHost bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	added := slices.IndexFunc(index.Links, func(link string) bool { return ofHost && !slices.Contains(host.Links, link) })
+	top := path.Dir(dir)
+	if text, err := p.upper.read(path.Dir(c.Path)+"/gitdir", maxConfig); err == nil {
+		top = path.Dir(pointer(dir, string(text)))
+	}
+	added := slices.IndexFunc(index.Links, func(link string) bool {
+		return !slices.Contains(host.Links, link) && (ofHost || r.git.before.has(r.git.before.follow(path.Join(top, link))+"/.git"))
+	})
 	switch {
 	case !ok:
 		c.Refused = "an index of git that is not understood"
