@@ -5,6 +5,7 @@ package dial
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ func newRunner(cmd *exec.Cmd) *runner {
 func (r *runner) Start(context.Context) error {
 	stdoutRead, stdoutWrite, err1 := os.Pipe()
 	stderrRead, stderrWrite, err2 := os.Pipe()
-	if err := errors.Join(err1, err2); err != nil {
+	if err := cmp.Or(err1, err2); err != nil {
 		frame.CloseFiles([]*os.File{stdoutRead, stdoutWrite, stderrRead, stderrWrite})
 		return err
 	}
