@@ -240,3 +240,25 @@ func TestHeld(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
+
+// A directory that nobody can search says nothing of a commondir.
+func TestGitDirThatCannotBeSearched(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	if err := errors.Join(os.Chmod(filepath.Dir(top), 0o755), os.Mkdir(top+"/.git", 0)); err != nil {
+		t.Fatal(err)
+	}
+	answer := make(chan error)
+	go func() {
+		runtime.LockOSThread()                                            // never unlocked: the thread ends with the goroutine
+		if err := unix.Setfsuid(65534); os.Geteuid() == 0 && err != nil { // root can search all directories
+			answer <- err
+			return
+		}
+		_, err := GitDirs(top)
+		answer <- err
+	}()
+	if err := <-answer; err == nil || !strings.Contains(err.Error(), "it needs a readable HEAD") {
+		t.Error(err)
+	}
+}
