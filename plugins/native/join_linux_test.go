@@ -101,11 +101,15 @@ func TestKilledSessionBeginsAnew(t *testing.T) { // not parallel: other tests' p
 			} else {
 				syscall.Kill(holder, syscall.SIGKILL)
 			}
-			for { // a command that joins it at an earlier moment is killed with it
+			// A command that joins it before it is exiting is killed with it. No event tells that moment:
+			// a pidfd tells only the end.
+			for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 				if flags, err := strconv.Atoi(proc.Stat(children[0], proc.StatFlags)); err != nil || flags&4 != 0 {
 					break
 				}
-				time.Sleep(time.Millisecond)
+				if time.Now().After(deadline) {
+					t.Fatal("it is not seen that pid 1 was killed")
+				}
 			}
 			out, err := inside.TryRun(t, e, spec, shared.Command{Args: []string{"/bin/echo", "again"}})
 			if err != nil || out.Stdout != "again\n" {
