@@ -1,6 +1,7 @@
 package native
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -116,7 +117,7 @@ func TestPreparedHasGivenUp(t *testing.T) {
 }
 
 // What is mounted on a file is gone when somebody renames another one over it, in a sandbox
-// that waits, too: the next command has another.
+// that waits, too. Before the next command it is back.
 func TestPreparedShowsReplacedFiles(t *testing.T) {
 	for name, change := range map[string]func(*shared.Spec){
 		"alone":        nil,
@@ -128,7 +129,7 @@ func TestPreparedShowsReplacedFiles(t *testing.T) {
 			for i := range 3 {
 				b.replace("hidden", "a secret")
 				b.replace("readonly", "text "+strconv.Itoa(i))
-				out := b.Run("cat hidden; cat readonly; echo x 2>&1 > readonly; cat readonly")
+				out := b.RunPrepared("cat hidden; cat readonly; echo x 2>&1 > readonly; cat readonly")
 				if strings.Contains(out, "secret") || strings.Count(out, "text "+strconv.Itoa(i)) != 2 {
 					t.Errorf("after a file was replaced the command sees %q", out)
 				}
@@ -150,6 +151,26 @@ func TestPreparedShowsWhatIsThere(t *testing.T) {
 	b.replace("readonly", "another text")
 	if out := b.Run("cat readonly /tmp/elsewhere"); out != "another textanother text" {
 		t.Errorf("after a file was replaced: %q", out)
+	}
+}
+
+// A directory that commands can write to was replaced, where what waits has rules for the former one.
+func TestPreparedWritesToWhatIsThere(t *testing.T) {
+	writable, err := os.MkdirTemp("/var/tmp", "writable") // commands have memory at /tmp
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(writable) })
+	b := newBench(t, func(s *shared.Spec) {
+		s.Filesystem, s.Home = shared.FilesystemHost, t.TempDir()
+		s.Table = append(s.Table, shared.Entry{Path: writable, Source: writable, Access: shared.ReadWrite, Why: "writable_roots[0]"})
+	})
+	b.Run("true")
+	if err := errors.Join(os.Remove(writable), os.Mkdir(writable, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if out := b.Run("echo text > " + writable + "/file; cat " + writable + "/file"); out != "text" {
+		t.Errorf("after a writable directory was replaced: %q", out)
 	}
 }
 
@@ -261,30 +282,42 @@ func TestPreparedHasAGate(t *testing.T) {
 	}
 }
 
-// The host moves what holds the place of a missing path away when a command has ended, while the
-// next one's sandbox is made. When it is back it is protected there, at the top of a bind as well.
+// The host removes what holds the place of a missing path when a command has ended, while the next
+// one's sandbox is made, or moves it away. When something holds it again it is protected there, at the
+// top of a bind as well.
 func TestPreparedWhileAPlaceIsNotHeld(t *testing.T) {
-	b := newBench(t, func(s *shared.Spec) {
-		support := filepath.Join(s.Table[0].Path, "held")
-		if err := os.Mkdir(support, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		s.Table = append(s.Table, shared.Entry{Path: support, Source: support, Access: shared.ReadOnly, Why: "protected"})
-	})
-	move := func(from, to string) {
-		t.Helper()
-		if err := os.Rename(from, to); err != nil {
-			t.Fatal(err)
-		}
-	}
-	by, end := b.Start("true")
-	away := filepath.Join(t.TempDir(), "held")
-	move(b.path("held"), away)
-	end()
-	b.Next(by)
-	move(away, b.path("held"))
-	if out := b.RunPrepared("touch held/file 2>&1; mv held gone 2>&1; ls -d held/file gone 2>&1"); strings.Count(out, "\n") != 3 ||
-		!strings.Contains(out, "Read-only file system") || !strings.Contains(out, "Device or resource busy") {
-		t.Errorf("a place that is held again: %s", out)
+	for name, c := range map[string]struct {
+		away, back func(held, aside string) error
+	}{
+		"moved":   {os.Rename, func(held, aside string) error { return os.Rename(aside, held) }},
+		"removed": {func(held, _ string) error { return os.Remove(held) }, func(held, _ string) error { return os.Mkdir(held, 0o755) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, func(s *shared.Spec) {
+				held := filepath.Join(s.Table[0].Path, "held")
+				if err := os.Mkdir(held, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				s.Table = append(s.Table, shared.Entry{Path: held, Source: held, Access: shared.ReadOnly, Why: "protected"})
+			})
+			aside := filepath.Join(t.TempDir(), "held")
+			by, end := b.Start("true")
+			for range 3 {
+				if err := c.away(b.path("held"), aside); err != nil {
+					t.Fatal(err)
+				}
+				end()
+				b.Next(by)
+				if err := c.back(b.path("held"), aside); err != nil {
+					t.Fatal(err)
+				}
+				if out := b.RunPrepared("touch held/file 2>&1; mv held gone 2>&1; ls -d held/file gone 2>&1"); strings.Count(out, "\n") != 3 ||
+					!strings.Contains(out, "Read-only file system") || !strings.Contains(out, "Device or resource busy") {
+					t.Errorf("a place that is held again: %s", out)
+				}
+				by, end = b.Start("true")
+			}
+			end()
+		})
 	}
 }

@@ -16,9 +16,10 @@ import (
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
-// covers restores mounts of a tree that the host removes: the kernel unmounts what is mounted on a
-// file when somebody removes the file, or renames another file over it. The tree's sandboxes are
-// slaves of its mounts, and propagation brings new mounts to them.
+// covers restores mounts of a tree that the host removes while groups use it: the kernel unmounts
+// what is mounted on a file when somebody removes the file, or renames another file over it. Without
+// groups, the next command does that: the stubs of missing paths come and go with commands. The
+// tree's sandboxes are slaves of its mounts, and propagation brings new mounts to them.
 type covers struct {
 	server  *server
 	tree    *tree
@@ -37,9 +38,6 @@ const coverMask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN
 // before the first of these sandboxes starts.
 func (t *tree) follow(s *server, g *group) error {
 	if t.covers == nil {
-		if err := unix.MountSetattr(unix.AT_FDCWD, Trees, unix.AT_RECURSIVE, &unix.MountAttr{Propagation: unix.MS_SHARED}); err != nil {
-			return mountError("sharing the mounts of a tree", err)
-		}
 		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 		if err != nil {
 			return mountError("watching the mounts of a tree", err)
@@ -108,13 +106,13 @@ func (c *covers) serve() {
 		if !c.server.stay(c.tree) {
 			return
 		}
-		c.tree.thread.Do(func() { c.putBack(buf[:n]) })
+		c.tree.thread.Do(func() { c.heed(buf[:n]) })
 		c.server.exit(c.tree)
 	}
 }
 
-// putBack checks all paths, if an event can be about one. It runs on the tree's thread.
-func (c *covers) putBack(events []byte) {
+// heed restores lost mounts, if an event can be about one. It runs on the tree's thread.
+func (c *covers) heed(events []byte) {
 	for known := false; !known; {
 		if len(events) < unix.SizeofInotifyEvent {
 			return
@@ -127,8 +125,14 @@ func (c *covers) putBack(events []byte) {
 		known = c.names[string(name)] || binary.NativeEndian.Uint32(events[4:])&unix.IN_Q_OVERFLOW != 0
 		events = events[size:]
 	}
-	b, lost := c.tree.built, []Op{}
-	for _, o := range c.tree.ops {
+	c.tree.putBack()
+}
+
+// putBack restores the mounts that the host has removed, in the tree and in the sandboxes that follow
+// it. It runs on the tree's thread.
+func (t *tree) putBack() {
+	b, lost := t.built, []Op{}
+	for _, o := range t.ops {
 		switch dest := strings.TrimPrefix(o.Dest, "/"); {
 		case !covering(o):
 		case !b.inPlace(dest):
@@ -139,21 +143,25 @@ func (c *covers) putBack(events []byte) {
 		}
 	}
 	for _, o := range lost {
-		unwatched := c.watch(o) // its directory may be another one, in which it appears next
-		if _, err := mountID(b.trees, strings.TrimPrefix(o.Dest, "/")); err != nil {
+		var err error
+		if t.covers != nil { // its directory may be another one, in which it appears next
+			err = mountError("watching", t.covers.watch(o))
+		}
+		if _, missing := mountID(b.trees, strings.TrimPrefix(o.Dest, "/")); missing != nil {
 			continue // nothing is there to cover; another event comes when it appears
 		}
 		// A command may have used up this user's watches.
-		c.report(o.Dest, cmp.Or(b.again(o), mountError("watching", unwatched)))
+		err = cmp.Or(b.again(o), err)
+		if t.covers != nil {
+			t.covers.report(o.Dest, err)
+		}
 	}
 }
 
 // again repeats a step of the tree for what is at its path now.
 func (b *builder) again(o Op) error {
-	if o.Source != "" {
-		source := o.Source[1:]
-		b.sources = slices.DeleteFunc(b.sources, func(s sourceStamp) bool { return s.path == source && !s.copied })
-	}
+	dest := strings.TrimPrefix(o.Dest, "/")
+	b.sources = slices.DeleteFunc(b.sources, func(s sourceStamp) bool { return s.dest == dest })
 	return b.step(o)
 }
 

@@ -4,7 +4,8 @@ import "golang.org/x/sys/unix"
 
 // A sourceStamp is the state of a source when it was mounted or copied.
 type sourceStamp struct {
-	path   string // without the leading slash
+	dest   string // without the leading slash, as path
+	path   string
 	copied bool
 	stamp
 }

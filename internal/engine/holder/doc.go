@@ -16,9 +16,10 @@
 // starts the process, client_linux.go sends requests. The process: main_linux.go begins it,
 // server_linux.go serves the engine and forks inits, from trees (thread_linux.go, made by
 // tree_linux.go, checked by current_linux.go and watch_linux.go) and groups that share namespaces
-// (group_linux.go, whose mounts cover_linux.go restores). space_linux.go and overlay_linux.go are
-// the session's overlays and homes; own_linux.go is for overlays of one command. An init's end is
-// sandbox_linux.go. standalone_linux.go is an init without a holder, for a command that shares nothing.
+// (group_linux.go). cover_linux.go restores mounts that the host removes. space_linux.go and
+// overlay_linux.go are the session's overlays and homes; own_linux.go is for overlays of one command.
+// An init's end is sandbox_linux.go. standalone_linux.go is an init without a holder, for a command
+// that shares nothing.
 //
 // # What it promises
 //
@@ -35,7 +36,7 @@
 //     namespace they have those of initCaps, until the sandbox is complete and its command has
 //     namespaces of its own.
 //   - It reuses a prepared tree only if each of its sources and mount points is unchanged: a
-//     replaced file is bound again.
+//     replaced file is bound again, also in sandboxes that wait for a command.
 //   - Nothing grows with the number of commands: it keeps a few trees, the last used ones.
 //
 // # Limits

@@ -110,7 +110,7 @@ func (s *space) ownOverlays(sources []string) *ownOverlays {
 		}
 		if reason == nil {
 			defer unix.Close(lowers[i])
-			o.lower = append(o.lower, sourceStamp{source, false, stampOf(&states[i], false)})
+			o.lower = append(o.lower, sourceStamp{path: source, stamp: stampOf(&states[i], false)})
 		}
 		o.fds, o.failed = append(o.fds, -1), append(o.failed, reason)
 	}

@@ -258,7 +258,12 @@ func (s *server) enter(plan Plan, look bool) (*tree, error) {
 		<-t.ready
 		current := t.failed == nil
 		if current && !fresh && look {
-			t.thread.Do(func() { current = t.built.current() })
+			t.thread.Do(func() {
+				if current = t.built.current(); !current {
+					t.putBack()
+					current = t.built.current()
+				}
+			})
 		}
 		if current {
 			return t, nil

@@ -32,8 +32,15 @@ func (t *tree) make(s *space) (err error) {
 		return err
 	}
 	t.thread, err = newThread(unix.CLONE_NEWNS, func() (err error) {
-		t.built, err = s.build(t.ops)
-		return err
+		if t.built, err = s.build(t.ops); err != nil {
+			return err
+		}
+		// Its sandboxes get what is mounted later; see putBack.
+		err = unix.MountSetattr(unix.AT_FDCWD, Trees, unix.AT_RECURSIVE, &unix.MountAttr{Propagation: unix.MS_SHARED})
+		if err != nil {
+			t.built.close()
+		}
+		return mountError("sharing the mounts of a tree", err)
 	})
 	return err
 }

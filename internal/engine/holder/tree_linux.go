@@ -273,7 +273,7 @@ func (b *builder) bind(source, dest string, attributes uint64) error {
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		return mountError("opening "+strconv.Quote(source), unix.ELOOP)
 	}
-	b.sources = append(b.sources, sourceStamp{relative, false, stampOf(&st, false)})
+	b.sources = append(b.sources, sourceStamp{dest, relative, false, stampOf(&st, false)})
 	return b.cloneTo(dest, fd, "", st.Mode&unix.S_IFMT == unix.S_IFDIR, attributes)
 }
 
@@ -466,7 +466,7 @@ func (b *builder) copy(source, dest string, perms uint32) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return &MountError{Index: -1, Call: "opening " + strconv.Quote(source), Reason: "is not a regular file any more"}
 	}
-	b.sources = append(b.sources, sourceStamp{source[1:], true, stampOf(&st, true)})
+	b.sources = append(b.sources, sourceStamp{dest, source[1:], true, stampOf(&st, true)})
 	content, err := b.read(fd)
 	if err != nil {
 		return mountError("reading "+strconv.Quote(source), err)
