@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"time"
 )
 
 const (
@@ -20,11 +21,13 @@ const (
 	agents = 5
 	// ofAnAgent is how many commands an agent runs, one after another.
 	ofAnAgent = 200
+	// pause is longer than the server keeps the stubs of missing paths after a command.
+	pause = 300 * time.Millisecond
 )
 
 // measureServed compares commands through the server of sbx, with the configuration that
 // `sbxhost init` writes, in a git repository, with a plain line of bubblewrap and with the floor of a
-// server: as they are, and with what differs from call to call.
+// server: as they are, with what differs from call to call, and with pauses.
 func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	// Not below /tmp, where sbx starts no server.
 	runtime, err := os.MkdirTemp(cmp.Or(os.Getenv("XDG_RUNTIME_DIR"), "/run"), "sbxhost-bench-")
@@ -72,6 +75,14 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	for _, c := range group[2:] {
 		r.atMost(c.name+", of plain bwrap", r.of(c.name, plainName), 1.5, "x")
 	}
+	paused := func(name string, call func(string, int) *exec.Cmd) contender {
+		c := inARow(name, 1, func(i int) error { return s.run(call(repository, i)) })
+		c.settle = pause
+		return c
+	}
+	const plainPaused, sbxPaused = "plain bwrap, after a pause", "sbx, after a pause"
+	r.compare(ctx, fmt.Sprintf("Commands with pauses of %v", pause), []contender{paused(plainPaused, plainIn), paused(sbxPaused, sbxIn)}, min(o.rounds, 40))
+	r.atMost(sbxPaused+", of plain bwrap", r.of(sbxPaused, plainPaused), 1.5, "x")
 	together := func(name string, call func(dir string, i int) *exec.Cmd) contender {
 		return contender{name: name, run: func() error {
 			errs := make([]error, agents)
