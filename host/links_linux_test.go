@@ -334,3 +334,34 @@ func TestSourcesThatAnotherDefinitionWrites(t *testing.T) {
 		}
 	}
 }
+
+// Nor does it choose what is shown as a toolchain.
+func TestToolchainThatAnotherDefinitionWrites(t *testing.T) {
+	t.Parallel()
+	base := realTemp(t)
+	for _, dir := range []string{"w", "home/.cargo/registry", "home/private"} {
+		must(t, os.MkdirAll(base+"/"+dir, 0o755))
+	}
+	must(t, os.WriteFile(base+"/home/private/key", []byte("key"), 0o600))
+	h := newHost(t, func(o *host.Options) {
+		o.Dir, o.Workspace.Root, o.Workspace.Toolchains = base+"/w", base+"/w", true
+		o.Environ = []string{"PATH=/usr/bin:/bin", "HOME=" + base + "/home"}
+		o.Sandboxes["writes"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: base + "/home/.cargo", Writable: true}}}
+		o.Sandboxes["shows"] = host.Definition{Engine: "native"}
+	})
+	registry := base + "/home/.cargo/registry"
+	must(t, os.WriteFile(registry+"/crate", []byte("crate"), 0o600))
+	show := func() string {
+		out, _ := h.Command(t.Context(), "shows", "sh", "-c", "cd "+base+"/home; cat .cargo/registry/* private/*").Output()
+		return string(out)
+	}
+	if out := show(); out != "crate" {
+		t.Fatalf("before: %s", out)
+	}
+	if out, err := h.Command(t.Context(), "writes", "sh", "-c", "cd "+base+"/home/.cargo; mv registry r; ln -s ../private registry").CombinedOutput(); err != nil {
+		t.Fatalf("%s, %v", out, err)
+	}
+	if out := show(); out != "" {
+		t.Errorf("it shows %s", out)
+	}
+}
