@@ -305,3 +305,63 @@ func TestLinksOfTools(t *testing.T) {
 		}
 	}
 }
+
+// A command of one definition does not choose what another one shows.
+func TestSourcesThatAnotherDefinitionWrites(t *testing.T) {
+	t.Parallel()
+	for _, swap := range []string{"mv p/a/d p/a/e; ln -s ../../secret/d p/a/d", "mv p/a p/b; ln -s ../secret p/a"} {
+		base := realTemp(t)
+		for _, dir := range []string{"w", "p/a/d", "secret/d"} {
+			must(t, os.MkdirAll(base+"/"+dir, 0o755))
+		}
+		must(t, os.WriteFile(base+"/secret/d/key", []byte("key"), 0o600))
+		h := newHost(t, func(o *host.Options) {
+			o.Dir, o.Workspace.Root = base+"/w", base+"/w"
+			o.Sandboxes["writes"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: base + "/p", Writable: true}}}
+			o.Sandboxes["shows"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: base + "/p/a/d", Container: "/d", Writable: true}}}
+		})
+		if out, err := h.Command(t.Context(), "shows", "ls", "-d", "/d").Output(); err != nil || string(out) != "/d\n" {
+			t.Fatalf("%s, %v", out, err)
+		}
+		out, err := h.Command(t.Context(), "writes", "sh", "-c", "cd "+base+"; "+swap).CombinedOutput()
+		t.Logf("%s: %v %s", swap, err, out)
+		out, err = h.Command(t.Context(), "shows", "sh", "-c", "cat /d/key; echo x >/d/made").Output()
+		if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "bind_paths[0]" {
+			t.Errorf("%s: %q, %v", swap, out, err)
+		}
+		if _, err := os.Lstat(base + "/secret/d/made"); err == nil {
+			t.Errorf("%s: it wrote there", swap)
+		}
+	}
+}
+
+// Nor does it choose what is shown as a toolchain.
+func TestToolchainThatAnotherDefinitionWrites(t *testing.T) {
+	t.Parallel()
+	base := realTemp(t)
+	for _, dir := range []string{"w", "home/.cargo/registry", "home/private"} {
+		must(t, os.MkdirAll(base+"/"+dir, 0o755))
+	}
+	must(t, os.WriteFile(base+"/home/private/key", []byte("key"), 0o600))
+	h := newHost(t, func(o *host.Options) {
+		o.Dir, o.Workspace.Root, o.Workspace.Toolchains = base+"/w", base+"/w", true
+		o.Environ = []string{"PATH=/usr/bin:/bin", "HOME=" + base + "/home"}
+		o.Sandboxes["writes"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: base + "/home/.cargo", Writable: true}}}
+		o.Sandboxes["shows"] = host.Definition{Engine: "native"}
+	})
+	registry := base + "/home/.cargo/registry"
+	must(t, os.WriteFile(registry+"/crate", []byte("crate"), 0o600))
+	show := func() string {
+		out, _ := h.Command(t.Context(), "shows", "sh", "-c", "cd "+base+"/home; cat .cargo/registry/* private/*").Output()
+		return string(out)
+	}
+	if out := show(); out != "crate" {
+		t.Fatalf("before: %s", out)
+	}
+	if out, err := h.Command(t.Context(), "writes", "sh", "-c", "cd "+base+"/home/.cargo; mv registry r; ln -s ../private registry").CombinedOutput(); err != nil {
+		t.Fatalf("%s, %v", out, err)
+	}
+	if out := show(); out != "" {
+		t.Errorf("it shows %s", out)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/policy"
 )
@@ -82,10 +84,14 @@ func newPolicy(ctx context.Context, c *inforce.Caller, explicit string, stderr i
 	return p, p.findRoots(ctx, says.Directories, c.Dir)
 }
 
-// findRoots finds the workspaces that commands may use.
+// findRoots finds the workspaces that commands may use. A command of one that lies around another can
+// put a symlink in its place, which would make a workspace of any directory.
 func (p *permissions) findRoots(ctx context.Context, directories []string, dir string) error {
 	for _, d := range directories {
-		root, err := filepath.EvalSymlinks(d)
+		root, err := hostpath.Resolve("/", d, func() []string { return append(host.WritableDirs(p.options), directories...) })
+		if err == nil {
+			_, err = os.Stat(root)
+		}
 		if err != nil {
 			return fmt.Errorf("mcp.directories: %w", err)
 		}

@@ -206,6 +206,37 @@ sandbox "b" { engine = "native" }
 	}
 }
 
+// A command of a workspace around another one puts a symlink in the place of that: it does not become a
+// workspace that leads anywhere, neither for this connection nor for the next.
+func TestWorkspaceInAnother(t *testing.T) {
+	t.Parallel()
+	for _, used := range []bool{false, true} {
+		b := newBench(t, plain+"default_sandbox = \"fast\"\nmcp {\n directories = [\"work\", \"work/sub\"]\n}\n")
+		secret := filepath.Dir(b.work) + "/other/secret"
+		if err := os.WriteFile(secret, []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		top := b.work
+		b.caller.Dir = top + "/sub"
+		c := b.client(t)
+		if used {
+			c.run(script("true"))
+		}
+		c.run(map[string]any{"script": "mv sub away && ln -s ../other sub", "directory": top})
+		out, refusal := call[runResult](c, "run", script("cat secret; echo more >>secret"))
+		if refusal == "" || out.Stdout.Text != "" {
+			t.Errorf("%v: %+v", used, out)
+		}
+		b.caller.Dir = top
+		if _, err := newPolicy(t.Context(), b.caller, b.config, os.Stderr); err == nil || !strings.Contains(err.Error(), "mcp.directories: the symlink") {
+			t.Errorf("the next connection: %v", err)
+		}
+		if text, err := os.ReadFile(secret); err != nil || string(text) != "x" {
+			t.Errorf("%q, %v", text, err)
+		}
+	}
+}
+
 // A configuration that lies in the workspace counts once its user has trusted it.
 func TestFoundConfigurationMustBeTrusted(t *testing.T) {
 	t.Parallel()

@@ -190,10 +190,15 @@ func (s *server) host(root string) (*host.Host, error) {
 		}
 	}
 	h, err := host.New(s.life, o)
-	if err == nil {
-		s.hosts[root] = h
+	if err != nil {
+		return nil, err
 	}
-	return h, err
+	if h.Root() != root { // a command of a workspace around it put a symlink there
+		h.Close()
+		return nil, fmt.Errorf("directory: %q has become a symlink", root)
+	}
+	s.hosts[root] = h
+	return h, nil
 }
 
 var errEnded = errors.New("the connection has ended")

@@ -23,7 +23,7 @@ func (m *Machine) input(q *Request, look *lookup) *view.Input {
 		Definition: q.Definition, HideSensitive: m.HideSensitive, Unisolated: q.Unisolated,
 		User:      view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
 		Session:   view.Session{Dir: q.Session.Dir, Home: q.SessionHome}, // prepare adds the bases
-		Toolchain: m.toolchains, HostPaths: m.HostPaths, Outer: m.Outer, GitWaits: m.gitWaits && q.Review == "", Roots: m.Workspace.Roots(), Control: m.controlSockets(),
+		Toolchain: m.toolchains, HostPaths: m.HostPaths, Outer: m.Outer, Written: m.Written, GitWaits: m.gitWaits && q.Review == "", Roots: m.Workspace.Roots(), Control: m.controlSockets(),
 	}
 	// Read-only if its user may not write to the workspace: a command could change the mode, and no stub
 	// could hold what it would then create.

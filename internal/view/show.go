@@ -249,7 +249,7 @@ func (v *View) addToolchain(spelled string, way *Way) bool {
 	} else if at != nil && at.Why != OriginToolchains && at.Path == spelled {
 		return false // the definition shows something else there
 	}
-	if link := v.replaceableLink(way); link != "" || v.tooBroad(way.End) {
+	if v.plantedLink(way) != "" || v.tooBroad(way.End) {
 		return false
 	}
 	e := shared.Entry{Source: way.End, Path: way.End, Access: shared.ReadOnly, Why: OriginToolchains}
@@ -375,9 +375,20 @@ func (v *View) spell(attribute, p string) { v.sources = append(v.sources, spelli
 func (v *View) refusePlantedLinks() error {
 	for _, s := range v.sources {
 		way := v.facts.Follow(s.path)
-		if link := v.replaceableLink(&way); link != "" {
+		if link := v.plantedLink(&way); link != "" {
 			return invalidf(s.attribute, "name its target instead", "%q is a symlink in a directory that commands can write to, and could have been put there by one", link)
 		}
 	}
 	return nil
+}
+
+// plantedLink is a symlink of a way that an earlier command can have made, also one of another
+// definition, or "".
+func (v *View) plantedLink(way *Way) string {
+	for _, p := range slices.Concat(way.Links, way.DotDots) {
+		if v.in.Written != nil && v.in.Written(path.Dir(p)) != "" {
+			return p
+		}
+	}
+	return v.replaceableLink(way)
 }

@@ -40,6 +40,9 @@ type Input struct {
 	GitWaits bool
 	// Outer are the top levels of repositories around a root that was discovered.
 	Outer []string
+	// Written returns the directory with a path that commands of any definition can write, in words,
+	// or "". It may be nil.
+	Written func(path string) string
 }
 
 // A View is a table in the making.
