@@ -64,8 +64,8 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 		for j := range changes {
 			c := &changes[j]
 			full := path.Join(p.source, c.Path)
-			c.Shown, c.hidden = r.shown(i, c.Path), rules.Hidden != nil && rules.Hidden(full)
-			if c.Op != Deleted && rules.IsGitControlled != nil && rules.IsGitControlled(full) {
+			c.Shown, c.hidden = r.shown(i, c.Path), rules.Hidden(full)
+			if c.Op != Deleted && rules.IsGitControlled(full) {
 				c.Note = obeys
 			}
 		}

@@ -321,10 +321,8 @@ func (c *Comparison) conflict(one *Change) string {
 }
 
 func (c *Comparison) refused(one *Change) string {
-	if c.Denied != nil {
-		if why := c.Denied(path.Join(c.Root, one.Path), one.Old.Kind == Directory || one.New.Kind == Directory); why != "" {
-			return why
-		}
+	if why := c.Denied(path.Join(c.Root, one.Path), one.Old.Kind == Directory || one.New.Kind == Directory); why != "" {
+		return why
 	}
 	switch n := &one.New; n.Kind {
 	case Socket:
@@ -391,7 +389,6 @@ func refusedLink(root, full, target string, look func(full string) (Node, error)
 		}
 		return paths.Step{}, errors.New("outside") // also if it comes back: the review knows nothing there
 	}, nil)
-	why := ""
 	switch {
 	case errors.Is(err, errManySteps):
 		return err.Error()
@@ -400,13 +397,8 @@ func refusedLink(root, full, target string, look func(full string) (Node, error)
 	// Clean removes each ".." behind a name, together with the name.
 	case strings.Count(target, "..") > strings.Count(path.Clean(target), ".."):
 		return `has a ".." behind a name, so another link in that place would lead it elsewhere: ` + strconv.Quote(target)
-	case rules.Behind != nil:
-		why = rules.Behind(full, end)
 	}
-	if why == "" && rules.Above != nil {
-		why = rules.Above(full)
-	}
-	return why
+	return rules.Behind(full, end)
 }
 
 // merged describes what commands of the review see at a path.

@@ -45,7 +45,7 @@ func TestManyNames(t *testing.T) {
 	r := w.open()
 	defer r.Close()
 	w.check(r.openTrees())
-	c := &Comparison{Root: w.root, Upper: r.trees[0].upper, Lower: r.trees[0].lower, used: usage{compared: maxCompared - 20},
+	c := &Comparison{Root: w.root, Upper: r.trees[0].upper, Lower: r.trees[0].lower, used: usage{compared: maxCompared - 20}, Denied: anything.Denied,
 		Same: func(p string, used *int64) (bool, error) { return same(r.trees[0].upper, r.trees[0].lower, p, used) }}
 	changes, err := c.Changes()
 	w.check(err)
@@ -72,7 +72,7 @@ func TestSparse(t *testing.T) {
 
 	before := w.threadHasRead()
 	r := w.open()
-	set, err := r.Changes(context.Background(), Rules{})
+	set, err := r.Changes(context.Background(), anything)
 	w.check(err)
 	got := ""
 	for i := range set.Changes {
@@ -131,7 +131,7 @@ func TestManySparse(t *testing.T) {
 	before := w.threadHasRead()
 	r := w.open()
 	defer r.Close()
-	set, err := r.Changes(context.Background(), Rules{})
+	set, err := r.Changes(context.Background(), anything)
 	w.check(err)
 	whys := map[string]int{}
 	for _, c := range set.Changes {
