@@ -43,7 +43,7 @@ var (
 )
 
 // tooLarge is the error for a review that exceeds one of these bounds. most is the directory with
-// most of the changes or of the text; "." means none.
+// most of the changes; "." means none.
 func tooLarge(why, most string) error {
 	remedy := "; remove some files with another command of the review, or discard it"
 	if most != "." {
@@ -52,19 +52,14 @@ func tooLarge(why, most string) error {
 	return fmt.Errorf("%w: %s%s", errTooLarge, why, remedy)
 }
 
-// tooLarge names the directory with most of the changes, by a weight of each.
-func (c *Comparison) tooLarge(why string, weight func(*Change) int) error {
+// tooLarge names the directory with most of the changes.
+func (c *Comparison) tooLarge(why string) error {
 	var paths []string
 	for i := range c.changes {
-		one := &c.changes[i]
-		paths = append(paths, slices.Repeat([]string{"/" + one.Path}, weight(one))...)
+		paths = append(paths, "/"+c.changes[i].Path)
 	}
 	most, _ := hostpath.MostIn(paths)
 	return tooLarge(why, path.Join(".", most[1:]))
-}
-
-func (c *Change) text() int {
-	return len(c.Path) + len(c.Old.Target) + len(c.New.Target) + len(c.Attributes) + len(c.Refused)
 }
 
 // usage is the used part of these bounds, and of maxCompared.
@@ -207,15 +202,15 @@ func (c *Comparison) unread(dir string, err error) error {
 // append adds a change, unless there are too many.
 func (c *Comparison) append(one *Change) error {
 	if c.used.changes++; c.used.changes > maxChanges {
-		return c.tooLarge(manyChanges, func(*Change) int { return 1 })
+		return c.tooLarge(manyChanges)
 	}
 	c.changes = append(c.changes, *one)
-	return c.useText(one.text())
+	return c.useText(len(one.Path) + len(one.Old.Target) + len(one.New.Target) + len(one.Attributes) + len(one.Refused))
 }
 
 func (c *Comparison) useText(n int) error {
 	if c.used.text += n; c.used.text > maxText {
-		return c.tooLarge(muchText, func(one *Change) int { return 1 + one.text()/128 })
+		return c.tooLarge(muchText)
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 		// git shows no directories, only their contents.
 		bare := c.Op != Mode && (directory || c.New.Kind == Directory) && endOf(set.Changes[:min(i+2, len(set.Changes))], i) == i+1
 		whole := !directory && exported(&c.Old) && exported(&c.New) && !objects(c.git) && !isIndex(c.git) && len(at) <= maxShownPath
-		size := fileSize(&c.Old) + fileSize(&c.New)
+		size := c.Old.Size + c.New.Size
 		if whole = whole && total+size <= maxExportedInAll; whole {
 			total += size
 		}
@@ -122,13 +122,6 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 // own changes.
 func exported(n *Node) bool {
 	return n.Kind == Absent || n.Kind == Directory || n.Kind == Symlink || n.Kind == File && n.Size <= maxExported
-}
-
-func fileSize(n *Node) int64 {
-	if n.Kind == File {
-		return n.Size
-	}
-	return 0
 }
 
 // export copies both sides of a change, or none, and adds to cost what git takes to compare them.

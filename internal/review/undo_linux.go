@@ -25,29 +25,22 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	for _, one := range list {
-		if !has(filepath.Join(s.dir, one.Name), journalFile) {
-			continue
-		}
-		r, err := s.Open(ctx, one.Name)
-		if err != nil {
-			return one.Name, nil, err
-		}
-		r.Close() // if another process was faster, this one may open the review again
-		if len(r.Recovered) > 0 {
-			return one.Name, r.Recovered[1:], nil
-		}
-	}
 	list = slices.DeleteFunc(list, func(i Info) bool { return !i.Applied })
 	if len(list) == 0 {
 		return "", nil, fmt.Errorf("%w: no review of this workspace was applied, or it was undone or changed since", ErrUndo)
 	}
 	last := slices.MaxFunc(list, func(a, b Info) int { return a.Used.Compare(b.Used) })
+	if i := slices.IndexFunc(list, func(i Info) bool { return has(filepath.Join(s.dir, i.Name), journalFile) }); i >= 0 {
+		last = list[i]
+	}
 	r, err := s.Open(ctx, last.Name)
 	if err != nil {
 		return last.Name, nil, err
 	}
 	defer r.Close()
+	if len(r.Recovered) > 0 {
+		return last.Name, r.Recovered[1:], nil
+	}
 	lock, err := lockFileAt(ctx, filepath.Join(s.dir, applyLock))
 	if err != nil {
 		return last.Name, nil, err
