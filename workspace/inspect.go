@@ -253,10 +253,8 @@ func (a Acts) AddPending(l GitLayout, left *Budget) {
 // add adds an existing path, unless it is an empty directory: git init makes some, and git replace -d leaves
 // refs/replace.
 func (a Acts) add(what, path string, left *Budget) {
-	if s := stampWithin(path, 0); s.directory() && !s.symlink() {
-		if entries, err := readDir(path, unix.O_NOFOLLOW, 1); err == nil && len(entries) == 0 {
-			return
-		}
+	if emptyOrMissing(path) {
+		return
 	}
 	if look := Fingerprint(path, left); look != "" && a[what+path] == "" {
 		a[what+path] = look
