@@ -38,9 +38,6 @@ func CheckPrivate(dir string) error {
 // directory. Otherwise root in a user's home, as with a plain sudo, would leave directories there that
 // the user cannot write, or would follow the user's symlinks.
 func MakePrivate(dir string, mode fs.FileMode) error {
-	if CheckPrivate(dir) == nil {
-		return nil // the usual case
-	}
 	var missing []string
 	for at := dir; ; at = filepath.Dir(at) {
 		info, err := os.Lstat(at)

@@ -179,12 +179,17 @@ func (p *planner) change(i int) (int, error) {
 	}
 	switch {
 	case c.Op == Mode:
-		p.mode(c)
+		phase := c.phase()
+		if c.New.Kind == Directory {
+			phase = modes // they could forbid its other changes
+		}
+		p.add(phase, withOld(Step{Do: "mode", To: c.host(), Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode}, []Change{*c}))
 		return i + 1, nil
 	case c.Op == Deleted && !all:
 		return i + 1, nil // it stays, with the rest of its contents
 	case c.Op == Deleted:
-		p.remove(p.changes[i:end])
+		p.takesAway(c)
+		p.add(c.phase(), withOld(Step{Do: "move", From: c.host(), To: p.slot(), Ino: c.Old.Ino}, p.changes[i:end]))
 		return end, nil
 	case c.Op == Modified && c.Old.Kind == Directory && !all:
 		return 0, fmt.Errorf("%q: the directory becomes a %s: %w", c.Path, c.New.Kind, ErrPart)
@@ -215,22 +220,6 @@ func sumOf(changes []Change, side func(*Change) *Node, exact bool) (sum uint64) 
 		}
 	}
 	return sum
-}
-
-// mode plans new permissions. Those of a directory come last: they could forbid its other changes.
-func (p *planner) mode(c *Change) {
-	phase := c.phase()
-	if c.New.Kind == Directory {
-		phase = modes
-	}
-	p.add(phase, withOld(Step{Do: "mode", To: c.host(), Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode}, []Change{*c}))
-}
-
-// remove plans to put a file of the workspace aside.
-func (p *planner) remove(changes []Change) {
-	c := &changes[0]
-	p.takesAway(c)
-	p.add(c.phase(), withOld(Step{Do: "move", From: c.host(), To: p.slot(), Ino: c.Old.Ino}, changes))
 }
 
 // takesAway plans the permission to move a directory of the workspace: its ".." changes.

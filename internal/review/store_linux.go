@@ -201,7 +201,7 @@ func (r *Review) Add(ctx context.Context, source, upper, lock string, gitDirs ..
 	if at.Dev != here.Dev {
 		return fmt.Errorf("%w: %q lies on another file system, or subvolume, than the review in %q", ErrPlace, source, r.dir)
 	}
-	begun, err := tick(ctx, r.dir)
+	begun, err := tick(ctx, int(r.lock))
 	if err != nil {
 		return err
 	}
@@ -237,18 +237,12 @@ func (r *Review) Add(ctx context.Context, source, upper, lock string, gitDirs ..
 	return err
 }
 
-// tick returns the file system's current time, after the next tick has begun: later changes differ
-// from earlier ones.
-func tick(ctx context.Context, dir string) (int64, error) {
-	f, err := os.CreateTemp(dir, "clock-")
-	if err != nil {
-		return 0, err
-	}
-	defer os.Remove(f.Name())
-	defer f.Close()
+// tick returns the current time of the file system of an open file, after the next tick has begun: later
+// changes differ from earlier ones.
+func tick(ctx context.Context, fd int) (int64, error) {
 	for begun := int64(0); ; {
 		var st unix.Stat_t
-		if err := errors.Join(unix.Futimes(int(f.Fd()), []unix.Timeval{{}, {}}), unix.Fstat(int(f.Fd()), &st)); err != nil {
+		if err := errors.Join(unix.Futimes(fd, nil), unix.Fstat(fd, &st)); err != nil {
 			return 0, err
 		}
 		if begun == 0 {
@@ -467,12 +461,9 @@ func lockFileAt(ctx context.Context, file string) (lock, error) {
 
 // shown is a path of a tree as people know it.
 func (r *Review) shown(layer int, p string) string {
-	source := string(r.rec.Layers[layer].Source)
-	if source == r.store.root {
-		return p
+	full := filepath.Join(string(r.rec.Layers[layer].Source), p)
+	if full == r.store.root {
+		return "."
 	}
-	if paths.Inside(r.store.root, source) {
-		return strings.TrimPrefix(filepath.Join(source, p), r.store.root+"/")
-	}
-	return filepath.Join(source, p)
+	return strings.TrimPrefix(full, r.store.root+"/")
 }

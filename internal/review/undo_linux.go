@@ -303,7 +303,7 @@ func (r *Review) recover(ctx context.Context) (report []string, err error) {
 		return report, err
 	}
 	for _, e := range entries { // of killed processes
-		if n := e.Name(); n == slotsDir || strings.HasPrefix(n, "new-") || strings.HasPrefix(n, "clock-") || strings.HasPrefix(n, diffPrefix) {
+		if n := e.Name(); n == slotsDir || strings.HasPrefix(n, "new-") || strings.HasPrefix(n, diffPrefix) {
 			err := sessiondir.RemoveTree(ctx, r.dir, n)
 			if errors.Is(err, unix.ENOTDIR) {
 				err = os.Remove(filepath.Join(r.dir, n))
