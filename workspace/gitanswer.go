@@ -99,7 +99,7 @@ func stampWithin(path string, limit int64) (s stamp) {
 	}
 	if s.regular() && s.target().Size <= limit {
 		fd, err := hostpath.Openat(unix.AT_FDCWD, path, reading, 0)
-		if text, err := readRegular(fd, err, path, limit); err == nil {
+		if text, err := hostpath.ReadRegular(fd, err, path, limit); err == nil {
 			s.text = sha256.Sum256(text)
 		}
 	}

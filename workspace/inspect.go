@@ -299,12 +299,12 @@ func readIndex(path, commonDir string, left *int64) (i gitindex.Index, err error
 }
 
 // openLarge opens an index, or packed refs. It takes their size from left.
-func openLarge(path string, left *int64) (*regularFile, error) {
+func openLarge(path string, left *int64) (*hostpath.RegularFile, error) {
 	if *left < maxIndex && !isGone(path) {
 		return nil, fmt.Errorf("%.300q: all indexes together have more than %d bytes: %w", path, maxIndexes-maxIndex, ErrGitLayout)
 	}
 	fd, err := hostpath.Openat(unix.AT_FDCWD, path, reading|unix.O_NOFOLLOW, 0)
-	f, err := regular(fd, err, path, maxIndex)
+	f, err := hostpath.Regular(fd, err, path, maxIndex)
 	if err == nil {
 		*left -= f.Size()
 	}
@@ -383,7 +383,7 @@ func beginning(p string) []byte {
 	fd, err := hostpath.Openat(unix.AT_FDCWD, p, reading|unix.O_NOFOLLOW, 0)
 	defer unix.Close(fd) // without a file it is -1, which closes nothing
 	var st unix.Stat_t
-	if err != nil || unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size == 0 { // see regular
+	if err != nil || unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size == 0 { // see hostpath.Regular
 		return nil
 	}
 	text := make([]byte, gitindex.MaxHead)

@@ -75,7 +75,7 @@ func (q *question) unlisted() bool {
 		if errors.Is(err, fs.ErrNotExist) || isDevNull(file) {
 			continue
 		}
-		data, err := readRegular(fd, err, file, maxGitConfig)
+		data, err := hostpath.ReadRegular(fd, err, file, maxGitConfig)
 		if err != nil || mayFind(string(data)) || slices.Contains(own, file) && mayName(string(data)) {
 			return true
 		}

@@ -27,8 +27,6 @@ const (
 	maxConfig   = 1 << 20 // of a configuration
 )
 
-var errLarge = errors.New("a file of git that is too large to read, or too large together with others")
-
 // indexKey is the path of an index as a key in JSON, whatever bytes it has.
 func indexKey(p string) string { return fmt.Sprintf("%+q", p) }
 
@@ -392,8 +390,8 @@ func (r *Review) ofGit(changes []Change) ([]Change, error) {
 		}
 		if isShortage(err) {
 			return nil, err
-		} else if errors.Is(err, errLarge) {
-			c.Refused = errLarge.Error()
+		} else if errors.Is(err, hostpath.ErrIrregular) {
+			c.Refused = "a file of git that is too large to read, or too large together with others"
 		} else if err != nil {
 			c.Refused = "it cannot be read"
 		}
@@ -477,41 +475,36 @@ func (r *Review) mergeIndex(c *Change, dir string, ofHost bool) (bool, error) {
 
 // openGit opens a file of git, if it has at most limit bytes, and it and those that were opened before
 // are not too large.
-func (t *tree) openGit(p string, limit int64) (text *io.SectionReader, done func(), err error) {
-	f, err := t.file(p)
-	if err != nil {
-		return nil, func() {}, err
+func (t *tree) openGit(p string, limit int64) (*hostpath.RegularFile, error) {
+	fd, err := t.open(p, unix.O_RDONLY|unix.O_NONBLOCK)
+	f, err := hostpath.Regular(fd, err, path.Join(t.path, p), min(limit, maxGitFiles-t.ofGit))
+	if err == nil {
+		t.ofGit += f.Size()
 	}
-	info, err := f.Stat()
-	if err != nil || info.Size() > min(limit, maxGitFiles-t.ofGit) {
-		f.Close()
-		return nil, func() {}, t.error("read", p, cmp.Or(err, errLarge))
-	}
-	t.ofGit += info.Size()
-	return io.NewSectionReader(f, 0, info.Size()), func() { f.Close() }, nil
+	return f, err
 }
 
 // read returns a file of git; see openGit.
 func (t *tree) read(p string, limit int64) ([]byte, error) {
-	text, done, err := t.openGit(p, limit)
-	defer done()
+	f, err := t.openGit(p, limit)
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(text)
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 // index reads an index; ok says that it is understood. If not, it is empty.
 func (t *tree) index(p string, hash int) (index gitindex.Index, ok bool, err error) {
-	text, done, err := t.openGit(p, maxGitFile)
-	defer done()
-	if err == nil {
-		index, ok = gitindex.Read(text, text.Size(), hash)
+	f, err := t.openGit(p, maxGitFile)
+	if err != nil {
+		return index, false, err
 	}
-	if !ok {
+	defer f.Close()
+	if index, ok = gitindex.Read(f, f.Size(), hash); !ok {
 		index = gitindex.Index{}
 	}
-	return index, ok, err
+	return index, ok, nil
 }
 
 // begins reports whether a file begins with these bytes.

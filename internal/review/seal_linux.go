@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -90,7 +89,7 @@ func (s *Store) seal(dir string, value []byte) ([]byte, error) {
 func (s *Store) read(dir, name string, v any) error {
 	file := filepath.Join(dir, name)
 	b, err := readRegular(file, maxSealed)
-	if err != nil {
+	if err != nil && !errors.Is(err, hostpath.ErrIrregular) { // which is sealed by nobody
 		return err
 	}
 	value := b[bytes.IndexByte(b, '\n')+1:]
@@ -108,21 +107,10 @@ func (s *Store) read(dir, name string, v any) error {
 // maxSealed bounds a sealed file, in bytes.
 const maxSealed = 256 << 20
 
-// readRegular reads a file that somebody else may have made: no symlink, no fifo, which would block, and
-// none of more than limit bytes.
+// readRegular reads a file that somebody else may have made: no symlink.
 func readRegular(file string, limit int64) ([]byte, error) {
-	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: hostpath.Quote(file), Err: err}
-	}
-	f := os.NewFile(uintptr(fd), file)
-	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() || info.Size() > limit {
-		return nil, &fs.PathError{Op: "read", Path: hostpath.Quote(file), Err: errNotOurs}
-	}
-	return io.ReadAll(io.LimitReader(f, limit))
+	fd, err := hostpath.Openat(unix.AT_FDCWD, file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	return hostpath.ReadRegular(fd, err, file, limit)
 }
 
 // write writes a file completely or not at all.
