@@ -235,7 +235,7 @@ func (a Acts) AddPending(l GitLayout, left *Budget) {
 		a.add(actsOnState, packed, left) // git may read another object in the place of one
 	}
 	if err == nil {
-		f.Close()
+		f.File.Close()
 	}
 	for _, dir := range dirs {
 		for _, name := range gitindex.Unfinished {
@@ -290,7 +290,7 @@ func readIndex(path, commonDir string, left *int64) (i gitindex.Index, err error
 	} else if err != nil {
 		return i, err
 	}
-	defer f.Close()
+	defer f.File.Close()
 	i, ok := gitindex.Read(f, f.Size(), gitindex.HashSize(string(config)))
 	if !ok {
 		return i, fmt.Errorf("%.300q is not understood", path)

@@ -15,7 +15,7 @@ var ErrIrregular = errors.New("not a regular file")
 // A RegularFile is an open file. Its Size is the size at the time of the opening.
 type RegularFile struct {
 	*io.SectionReader
-	io.Closer
+	File *os.File
 }
 
 // Regular takes a descriptor of a regular file of at most limit bytes, or closes it. openErr says why it is
@@ -43,6 +43,6 @@ func ReadRegular(fd int, openErr error, path string, limit int64) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer f.File.Close()
 	return io.ReadAll(f)
 }

@@ -153,12 +153,12 @@ func (r *Review) export(to *tree, at string, c *Change, cost *float64) error {
 
 // lines counts the line ends of a file, which has at most maxExported bytes.
 func (t *tree) lines(p string) (n int, err error) {
-	f, err := t.file(p)
+	f, err := t.file(p, maxExported)
 	if err != nil {
 		return 0, err
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxExported))
+	defer f.File.Close()
+	text, err := io.ReadAll(f)
 	return bytes.Count(text, []byte("\n")), err
 }
 

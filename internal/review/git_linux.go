@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"slices"
@@ -476,8 +477,7 @@ func (r *Review) mergeIndex(c *Change, dir string, ofHost bool) (bool, error) {
 // openGit opens a file of git, if it has at most limit bytes, and it and those that were opened before
 // are not too large.
 func (t *tree) openGit(p string, limit int64) (*hostpath.RegularFile, error) {
-	fd, err := t.open(p, unix.O_RDONLY|unix.O_NONBLOCK)
-	f, err := hostpath.Regular(fd, err, path.Join(t.path, p), min(limit, maxGitFiles-t.ofGit))
+	f, err := t.file(p, min(limit, maxGitFiles-t.ofGit))
 	if err == nil {
 		t.ofGit += f.Size()
 	}
@@ -490,7 +490,7 @@ func (t *tree) read(p string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer f.File.Close()
 	return io.ReadAll(f)
 }
 
@@ -500,7 +500,7 @@ func (t *tree) index(p string, hash int) (index gitindex.Index, ok bool, err err
 	if err != nil {
 		return index, false, err
 	}
-	defer f.Close()
+	defer f.File.Close()
 	if index, ok = gitindex.Read(f, f.Size(), hash); !ok {
 		index = gitindex.Index{}
 	}
@@ -509,11 +509,11 @@ func (t *tree) index(p string, hash int) (index gitindex.Index, ok bool, err err
 
 // begins reports whether a file begins with these bytes.
 func (t *tree) begins(p, with string) bool {
-	f, err := t.file(p)
+	f, err := t.file(p, math.MaxInt64)
 	if err != nil {
 		return false
 	}
-	defer f.Close()
+	defer f.File.Close()
 	b := make([]byte, len(with))
 	_, err = io.ReadFull(f, b)
 	return err == nil && string(b) == with
