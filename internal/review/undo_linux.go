@@ -202,7 +202,14 @@ func (r *Review) takeBack(j *journal) (report []string, err error) {
 			return report, err
 		}
 	}
-	if err := r.forgetApplied(j); err != nil {
+	known, err := r.known() // without what the journal put into the workspace
+	if err == nil {
+		known, err = r.addRestored(known[:min(j.Known, len(known))], j.Steps)
+	}
+	if err == nil {
+		err = r.store.write(r.dir, knownFile, known)
+	}
+	if err != nil {
 		return report, err
 	}
 	if kept {
@@ -213,18 +220,6 @@ func (r *Review) takeBack(j *journal) (report []string, err error) {
 		report = append(report, "what was there before lies in "+hostpath.Quote(at))
 	}
 	return report, nil
-}
-
-// forgetApplied forgets what an undone journal put into the workspace, and records the restored files.
-func (r *Review) forgetApplied(j *journal) error {
-	known, err := r.known()
-	if err == nil {
-		known, err = r.addRestored(known[:min(j.Known, len(known))], j.Steps)
-	}
-	if err != nil {
-		return err
-	}
-	return r.store.write(r.dir, knownFile, known)
 }
 
 // addRestored adds the workspace's own files that steps left in their places, or put back: they have
