@@ -105,7 +105,7 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 	if s := stampWithin(hooks, 0); s.directory() && !s.symlink() {
 		names, _ := hookNames(hooks) // Failed says why not
 		for _, name := range names {
-			if s := stampWithin(paths.Join(hooks, name), 0); s.regular() && s.target().Mode&0o111 != 0 {
+			if s := stampWithin(paths.Join(hooks, name), 0); s.regular() && s.end.Mode&0o111 != 0 {
 				found[actsOnHook+name] = Fingerprint(paths.Join(hooks, name), left)
 			}
 		}
@@ -445,7 +445,7 @@ func Fingerprint(path string, left *Budget) string {
 		queue = queue[1:]
 		s := stampWithin(at, min(max(left.fingerprints, 0), maxGitConfig))
 		if left.fingerprints -= 512; s.hasText() {
-			left.fingerprints -= s.target().Size
+			left.fingerprints -= s.end.Size
 		}
 		fmt.Fprintf(b, "%q%v", at, s)
 		flag := 0

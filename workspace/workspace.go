@@ -105,10 +105,8 @@ func New(o Options) (*Workspace, error) {
 			return nil, fmt.Errorf("%s: %w", r.Field, err)
 		}
 		w.roots = append(w.roots, r)
-		switch r.Field {
-		case "root":
-			w.project = r
-		case "temp_alias":
+		w.project = w.roots[0]
+		if r.Field == "temp_alias" {
 			w.alias = r.Path
 		}
 	}
