@@ -96,7 +96,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 		}
 		if whole && copies[c.Layer] == nil {
 			dir := filepath.Join(top, strconv.Itoa(c.Layer))
-			if err := errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(filepath.Join(dir, "a"), 0o700), os.Mkdir(filepath.Join(dir, "b"), 0o700)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Join(dir, "a"), 0o700), os.Mkdir(filepath.Join(dir, "b"), 0o700)); err != nil {
 				return nil, nil, nil, err
 			}
 			if copies[c.Layer], err = openTree(dir, false); err != nil {

@@ -112,8 +112,8 @@ func (r *Review) at(full string) (layer int, p string) {
 	return layer, path.Join(".", strings.TrimPrefix(full, source))
 }
 
-// look returns a function that describes a path of the host, in its layer or on the disk.
-func (r *Review) look(in func(layer int, p string) (Node, error)) sight {
+// sight returns a function that describes a path of the host, in its layer or on the disk.
+func (r *Review) sight(in func(layer int, p string) (Node, error)) sight {
 	return func(full string) (n Node, err error) {
 		if layer, p := r.at(full); layer >= 0 {
 			return in(layer, p)

@@ -91,7 +91,7 @@ type fill func(slot string, c *Change) (ino uint64, err error)
 // directory. lookup describes a directory on a side; it is called for those above changes. fill is
 // called before any step.
 func NewPlan(changes []Change, chosen []bool, privileged bool, lookup func(Place) (Node, error), fill fill) ([]Step, error) {
-	p := &planner{changes: changes, chosen: chosen, privileged: privileged, lookup: lookup, fill: fill, links: map[[2]uint64]uint64{}, opened: map[Place]Node{}, madeDirs: map[Place]bool{}}
+	p := &planner{changes: changes, chosen: chosen, privileged: privileged, lookup: lookup, fill: fill, links: map[[2]uint64]uint64{}, opened: map[Place]bool{}}
 	for i, c := range changes {
 		// What git writes to a file of its own would also be in the file of another name, as behind a symlink.
 		if shared := c.git == "" || objects(c.git); shared && chosen[i] && c.New.Kind == File && c.New.Links > 1 {
@@ -115,8 +115,7 @@ type planner struct {
 	lookup     func(Place) (Node, error)
 	fill       fill
 	links      map[[2]uint64]uint64 // how many names of an upper file are chosen, without git's own files
-	opened     map[Place]Node       // directories without write permission
-	madeDirs   map[Place]bool       // directories of the workspace that the plan makes
+	opened     map[Place]bool       // directories that can be written to, or that the plan makes
 
 	steps [phases][]Step
 	slots int
@@ -231,7 +230,7 @@ func (p *planner) takesAway(c *Change) {
 
 // makeDirectory plans a new directory that cannot be moved as a whole.
 func (p *planner) makeDirectory(c *Change) error {
-	p.madeDirs[c.host()] = true
+	p.opened[c.host()] = true
 	slot := p.slot()
 	ino, err := p.fill(string(slot.Path), c)
 	p.add(making, Step{Do: "move", From: slot, To: c.host(), Ino: ino, Sum: c.New.sum(".", false), Object: c.object})
@@ -290,14 +289,14 @@ func (c *Change) phase() int {
 // access plans write permission for the directory of a place.
 func (p *planner) access(at Place) error {
 	dir := Place{at.Side, at.Layer, name(path.Dir(string(at.Path)))}
-	if _, known := p.opened[dir]; known || p.privileged || p.madeDirs[dir] {
+	if p.opened[dir] || p.privileged {
 		return nil
 	}
 	n, err := p.lookup(dir)
 	if err != nil {
 		return err
 	}
-	p.opened[dir] = n
+	p.opened[dir] = true
 	if n.Kind == Directory && n.Mode&0o300 != 0o300 {
 		more := n.Mode | 0o700
 		p.add(opening, Step{Do: "mode", To: dir, Ino: n.Ino, Was: n.Mode, Mode: more})

@@ -116,9 +116,7 @@ func readRegular(file string, limit int64) ([]byte, error) {
 // write writes a file completely or not at all.
 func (s *Store) write(dir, name string, v any) error { return s.put(dir, name, v, false) }
 
-// sync is write, with the data on the disk first.
-func (s *Store) sync(dir, name string, v any) error { return s.put(dir, name, v, true) }
-
+// put is write, with the data on the disk first if sync says so.
 func (s *Store) put(dir, name string, v any, sync bool) error {
 	value, err := json.Marshal(v)
 	if err != nil {

@@ -129,14 +129,14 @@ func (r *Review) rewritten(j *journal) (list []string, err error) {
 				continue
 			}
 			above := Place{at.Side, at.Layer, name(path.Dir(string(at.Path)))}
-			dir, err := t.Look(string(above.Path))
+			dir, err := r.look(above)
 			if err != nil {
 				return nil, err
 			}
 			mode, opened := opens[above]
 			blocked := dir.Kind == Directory && dir.Mode&0o300 != 0o300 && os.Geteuid() != 0 && !(opened && mode == dir.Mode)
 			if at.Side == Upper && !blocked {
-				n, err := t.Look(string(at.Path))
+				n, err := r.look(at)
 				if err != nil {
 					return nil, err
 				}
@@ -230,7 +230,7 @@ func (r *Review) addRestored(known []appliedPath, steps []Step) ([]appliedPath, 
 		if !step.Clean || at.Side != Host {
 			continue
 		}
-		n, err := r.tree(at).Look(string(at.Path))
+		n, err := r.look(at)
 		if err != nil {
 			return nil, err
 		}
