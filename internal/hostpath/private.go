@@ -55,7 +55,7 @@ func MakePrivate(dir string, mode fs.FileMode) error {
 		}
 		break
 	}
-	if i := slices.IndexFunc(missing, inHome); i >= 0 && i < len(missing)-1 {
+	if i := slices.IndexFunc(missing, func(dir string) bool { return slices.Contains(inHome, filepath.Base(dir)) }); i >= 0 && i < len(missing)-1 {
 		return fmt.Errorf("the home directory %q does not exist", missing[i+1])
 	}
 	for _, at := range slices.Backward(missing) {
@@ -70,7 +70,4 @@ func MakePrivate(dir string, mode fs.FileMode) error {
 	return CheckPrivate(dir)
 }
 
-func inHome(dir string) bool {
-	name := filepath.Base(dir)
-	return name == ".local" || name == ".cache" || name == "Library"
-}
+var inHome = []string{".local", ".cache", "Library"}

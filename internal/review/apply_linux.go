@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
 )
 
@@ -96,7 +97,7 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 	if err != nil {
 		return nil, err
 	}
-	defer lock.release()
+	defer hostpath.Unlock(lock)
 	chosen, whole, err := set.choose(choice)
 	if err != nil {
 		return nil, err

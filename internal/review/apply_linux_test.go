@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // storm is what TestMain applies in a process that is killed.
@@ -655,7 +657,7 @@ func TestInUse(t *testing.T) {
 	r.Close()
 	use, err = w.shelf.Join(context.Background(), "r", "s", "ssh")
 	w.check(err)
-	use.lock.release() // its process was killed
+	hostpath.Unlock(use.lock) // its process was killed
 	if _, err := w.shelf.Join(context.Background(), "r", "s", ""); !errors.Is(err, ErrCredentials) {
 		t.Errorf("with other credentials: %v", err)
 	}

@@ -58,12 +58,10 @@ func (s *Store) register() error {
 	if err := hostpath.MakePrivate(s.keys, 0o700); err != nil {
 		return err
 	}
-	if _, err := s.key(); errors.Is(err, fs.ErrNotExist) {
+	if !has(s.keys, keyFile) {
 		if err := writeFile(s.keys, keyFile, []byte(rand.Text()), true, os.Link); err != nil && !errors.Is(err, fs.ErrExist) { // another process was faster
 			return err
 		}
-	} else if err != nil {
-		return err
 	}
 	if has(s.keys, storeName(s.root)) {
 		return nil
@@ -71,14 +69,12 @@ func (s *Store) register() error {
 	return writeFile(s.keys, storeName(s.root), []byte(s.root), true, os.Rename)
 }
 
-func (s *Store) key() ([]byte, error) { return os.ReadFile(filepath.Join(s.keys, keyFile)) }
-
 var errNotOurs = errors.New("this is not your review: somebody else, or a command, has written it; remove its directory")
 
 // seal is the signature of a value of this workspace and this review, which only the key can make: the
 // first line of its file.
 func (s *Store) seal(dir string, value []byte) ([]byte, error) {
-	key, err := s.key()
+	key, err := os.ReadFile(filepath.Join(s.keys, keyFile))
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%s\x00%s\x00", s.root, filepath.Base(dir))
 	mac.Write(value)

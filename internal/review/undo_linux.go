@@ -45,7 +45,7 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 	if err != nil {
 		return last.Name, nil, err
 	}
-	defer lock.release()
+	defer hostpath.Unlock(lock)
 	changed, j, err := r.changedSince()
 	if err != nil || len(changed) > 0 {
 		return last.Name, changed, errors.Join(err, fmt.Errorf("%w: the workspace was changed since", ErrUndo))
@@ -271,7 +271,7 @@ func (s *Store) forgetOthers(ctx context.Context, but *Review) {
 			other := Review{dir: dir}
 			_ = other.forget(ctx)
 		}
-		lock.release()
+		hostpath.Unlock(lock)
 	}
 }
 
