@@ -229,7 +229,7 @@ func (q *question) gather() {
 
 // followIncludes adds the settings of included files, and of those that they include.
 func (q *question) followIncludes() {
-	for i := 0; i < len(q.settings); i++ { // it grows
+	for i := 0; i < len(q.settings) && q.controls.Failed == nil; i++ { // it grows
 		s := q.settings[i]
 		if !s.includes() || s.value == "" {
 			continue
@@ -256,9 +256,6 @@ func (q *question) followIncludes() {
 				s.scope = "" // git says that it is the command's
 				q.settings = append(q.settings, s)
 			}
-		}
-		if q.controls.Failed != nil {
-			return
 		}
 	}
 }

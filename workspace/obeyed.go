@@ -116,7 +116,7 @@ func (q *question) obey() {
 			continue
 		}
 		if s.key == "core.sharedrepository" {
-			q.controls.Shared = !slices.Contains([]string{"umask", "false", "0", "no", "off"}, strings.ToLower(s.value))
+			q.controls.Shared = strings.ToLower(s.value) != "umask" && !isFalse(s.value)
 		}
 		switch use := useOf(s.key, s.value); {
 		case s.key == "core.hookspath":
