@@ -94,7 +94,10 @@ func New(o Options) (*Workspace, error) {
 			r.Spelled, r.Of = SpellingOf(o.Dir, r.Path)
 		}
 		if err == nil && r.Writable {
-			err = refuseRoot(r.Declared, r.Path, home, w.home)
+			// The names before symlinks count too: a home can be a symlink, as with automounted ones.
+			if why := cmp.Or(refusal(r.Path, w.home, sameFile), refusal(r.Declared, home, sameFile)); why != "" {
+				err = fmt.Errorf("%q: %w: %s; name a project directory below it", r.Path, ErrRefusedRoot, why)
+			}
 		}
 		for _, have := range w.roots { // either answer would surprise somebody
 			if err == nil && have.Path == r.Path && have.Writable != r.Writable {
