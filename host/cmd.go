@@ -199,7 +199,7 @@ func (c *Cmd) String() string {
 	if c.Script != "" {
 		words = slices.Concat([]string{c.Script}, c.Args)
 	}
-	return hostpath.ShellQuotedAll(words, hostpath.Visible)
+	return hostpath.ShellQuoted(words...)
 }
 
 // errNotMade is the error of a Cmd without a Host.

@@ -62,13 +62,9 @@ func (a *answer) current() bool {
 	return true
 }
 
-// timesReliable reports whether the next change of these files will be visible: the clock of their
-// file system has ticked since the last one.
-func (a *answer) timesReliable() bool { return a.askedAt.UnixNano()-a.latest > int64(gitSettling) }
-
 // A stamp distinguishes a file from another one, and from itself before a change.
 type stamp struct {
-	link, end fileState
+	link, end fileState         // end is that of the file to which a symlink leads
 	text      [sha256.Size]byte // of a small file
 }
 
@@ -91,37 +87,30 @@ func stateOf(stat func(string, *unix.Stat_t) error, path string) (s fileState) {
 // page that the kernel has not written to the disk yet, or to a tmpfs page that was read before.
 func stampWithin(path string, limit int64) (s stamp) {
 	s.link = stateOf(unix.Lstat, path)
-	if s.symlink() {
+	if s.end = s.link; s.symlink() {
 		s.end = stateOf(unix.Stat, path)
 	} else if s.regular() && s.link.Size == 0 && s.link.Nlink == 1 {
 		// It has no text, like a missing file, and may hold the path of one while a command runs.
 		s.link = fileState{err: syscall.ENOENT}
+		s.end = s.link
 	}
-	if s.regular() && s.target().Size <= limit {
+	if s.regular() && s.end.Size <= limit {
 		fd, err := hostpath.Openat(unix.AT_FDCWD, path, reading, 0)
-		if text, err := readRegular(fd, err, path, limit); err == nil {
+		if text, err := hostpath.ReadRegular(fd, err, path, limit); err == nil {
 			s.text = sha256.Sum256(text)
 		}
 	}
 	return s
 }
 
-// target returns the state of the file to which the path leads.
-func (s stamp) target() fileState {
-	if s.symlink() {
-		return s.end
-	}
-	return s.link
-}
-
 func (s stamp) symlink() bool   { return s.link.Mode&unix.S_IFMT == unix.S_IFLNK }
 func (s stamp) hasText() bool   { return s.text != [sha256.Size]byte{} }
-func (s stamp) directory() bool { return s.target().Mode&unix.S_IFMT == unix.S_IFDIR }
-func (s stamp) regular() bool   { return s.target().Mode&unix.S_IFMT == unix.S_IFREG }
+func (s stamp) directory() bool { return s.end.Mode&unix.S_IFMT == unix.S_IFDIR }
+func (s stamp) regular() bool   { return s.end.Mode&unix.S_IFMT == unix.S_IFREG }
 
 // absent reports whether the path leads to nothing.
 func (s stamp) absent() bool {
-	return s.target().err == syscall.ENOENT || s.target().err == syscall.ENOTDIR
+	return s.end.err == syscall.ENOENT || s.end.err == syscall.ENOTDIR
 }
 
 // gitAnswers caches answers by question.
@@ -156,7 +145,8 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) 
 		case caller.Err() != nil || errors.Is(a.controls.Failed, context.DeadlineExceeded):
 			return a
 		case a.current():
-			if a.timesReliable() && a.controls.repeatable() {
+			// The next change of these files will be visible: the clock of their file system has ticked since the last one.
+			if a.askedAt.UnixNano()-a.latest > int64(gitSettling) && a.controls.repeatable() {
 				if c.known == nil || len(c.known) > maxAnswers {
 					c.known = map[string]*answer{}
 				}
@@ -239,7 +229,7 @@ func (q *question) gather() {
 
 // followIncludes adds the settings of included files, and of those that they include.
 func (q *question) followIncludes() {
-	for i := 0; i < len(q.settings); i++ { // it grows
+	for i := 0; i < len(q.settings) && q.controls.Failed == nil; i++ { // it grows
 		s := q.settings[i]
 		if !s.includes() || s.value == "" {
 			continue
@@ -267,9 +257,6 @@ func (q *question) followIncludes() {
 				q.settings = append(q.settings, s)
 			}
 		}
-		if q.controls.Failed != nil {
-			return
-		}
 	}
 }
 
@@ -278,13 +265,13 @@ func (q *question) followIncludes() {
 func (a *answer) configFile(p string) (exists bool) {
 	a.add(p, controlConfig, true)
 	switch s := a.look(p, maxGitConfig); {
-	case s.absent() || s.target().err == syscall.EACCES || isDevNull(p):
+	case s.absent() || s.end.err == syscall.EACCES || isDevNull(p):
 		return false
-	case s.target().err != 0:
-		a.fail(fmt.Errorf("git: %.300q: %w", p, s.target().err))
+	case s.end.err != 0:
+		a.fail(fmt.Errorf("git: %.300q: %w", p, s.end.err))
 	case !s.regular(), s.symlink() && s.end.Size == 0 && ofKernel(p):
 		a.fail(fmt.Errorf("git: %.300q is read as configuration and is not a regular file: %w", p, ErrGitLayout))
-	case s.target().Size > maxGitConfig:
+	case s.end.Size > maxGitConfig:
 		a.fail(fmt.Errorf("git: %.300q has more than %d bytes of configuration: %w", p, maxGitConfig, ErrGitLayout))
 	}
 	return true

@@ -248,7 +248,7 @@ func TestObeyedFails(t *testing.T) {
 		"many includes":             {"proj/.git/config": "[include]\n" + many(30000, "path = x%d\n")},
 		"many hooks":                {"proj/.git/config": "[core]\n" + many(30000, "hooksPath = x%d\n")},
 		"many programs":             {"proj/.git/config": "[alias]\n" + many(30000, "x%d = !a/b\n")},
-		"many settings":             {"proj/.git/config": "[a]\n" + many(100000, "b%d\n")},
+		"many settings":             {"proj/.git/config": "[a]\n" + many(200000, "b%d\n")},
 		"many settings in includes": {"proj/.git/config": "[include]\n" + many(4, "path = ../inc%d\n"), "proj/inc0": settings, "proj/inc1": settings, "proj/inc2": settings,
 			"proj/inc3": settings},
 		"many includes that are there": {"proj/.git/config": "[include]\n" + many(maxIncludes+1, "path = x%d\n"), "proj/.git/x": "many"},

@@ -30,7 +30,7 @@ const reading = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 // symlink. A fifo does not block it.
 func ReadNoSymlinks(path string, limit int64) ([]byte, error) {
 	fd, err := hostpath.OpenNoSymlinks(path, reading, 0)
-	return readRegular(fd, err, path, limit)
+	return hostpath.ReadRegular(fd, err, path, limit)
 }
 
 // readDir returns the sorted entries of a directory; none if it is missing or not a directory. If there
@@ -54,48 +54,6 @@ func readDir(dir string, flag, limit int) ([]fs.DirEntry, error) {
 		return nil, nil
 	}
 	return entries, quotedPath(err)
-}
-
-// readRegular reads a regular file of at most limit bytes, and closes it. openErr says why it is not
-// open.
-func readRegular(fd int, openErr error, path string, limit int64) ([]byte, error) {
-	f, err := regular(fd, openErr, path, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data := make([]byte, f.Size())
-	n, err := f.ReadAt(data, 0)
-	if err == io.EOF { // it is shorter by now
-		err = nil
-	}
-	return data[:n], err
-}
-
-// A regularFile is an open file. Its Size is the size at the time of the opening.
-type regularFile struct {
-	*io.SectionReader
-	io.Closer
-}
-
-// regular takes a descriptor of a regular file of at most limit bytes, or closes it.
-func regular(fd int, openErr error, path string, limit int64) (*regularFile, error) {
-	if openErr != nil {
-		return nil, fmt.Errorf("open %q: %w", path, openErr)
-	}
-	f := os.NewFile(uintptr(fd), path)
-	fi, err := f.Stat()
-	switch {
-	case err != nil:
-	case !fi.Mode().IsRegular():
-		err = fmt.Errorf("%q is not a regular file: %w", path, ErrGitLayout)
-	case fi.Size() > limit:
-		err = fmt.Errorf("%q is larger than %d bytes: %w", path, limit, ErrGitLayout)
-	default: // its readers read nothing of an empty file. Files of /proc are empty: a read of kmsg would wait, and take messages from other readers
-		return &regularFile{io.NewSectionReader(f, 0, fi.Size()), f}, nil
-	}
-	f.Close()
-	return nil, err
 }
 
 // quotedPath quotes the path in an error: a line end in it would forge lines.

@@ -54,13 +54,13 @@ func BareWithDotGit(top string) string {
 	return fmt.Sprintf("git: the directory %q has a .git, and is a bare repository itself: git uses that when it ignores .git", top)
 }
 
-// emptyOrMissing reports whether .git is missing, or an empty directory, as a stub is.
-func emptyOrMissing(dotGit string) bool {
-	fi, err := os.Lstat(dotGit)
+// emptyOrMissing reports whether a path is missing, or an empty directory, as a stub is.
+func emptyOrMissing(p string) bool {
+	fi, err := os.Lstat(p)
 	if err != nil || !fi.IsDir() {
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	entries, err := readDir(dotGit, unix.O_NOFOLLOW, 1) // not all: there can be millions
+	entries, err := readDir(p, unix.O_NOFOLLOW, 1) // not all: there can be millions
 	return err == nil && len(entries) == 0
 }
 

@@ -233,7 +233,7 @@ func (g *gitRunner) path(v string) (string, error) {
 // files returns the configuration files that git may read for a repository. They may not exist.
 func (g *gitRunner) files(l GitLayout) (list []string) {
 	get := func(k string) string { v, _ := g.lookup(k); return v }
-	if no := strings.ToLower(get("GIT_CONFIG_NOSYSTEM")); no == "" || no == "0" || no == "false" || no == "no" || no == "off" {
+	if no := get("GIT_CONFIG_NOSYSTEM"); no == "" || isFalse(no) {
 		if p := get("GIT_CONFIG_SYSTEM"); p != "" {
 			list = append(list, p)
 		} else {

@@ -105,7 +105,7 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 	if s := stampWithin(hooks, 0); s.directory() && !s.symlink() {
 		names, _ := hookNames(hooks) // Failed says why not
 		for _, name := range names {
-			if s := stampWithin(paths.Join(hooks, name), 0); s.regular() && s.target().Mode&0o111 != 0 {
+			if s := stampWithin(paths.Join(hooks, name), 0); s.regular() && s.end.Mode&0o111 != 0 {
 				found[actsOnHook+name] = Fingerprint(paths.Join(hooks, name), left)
 			}
 		}
@@ -235,7 +235,7 @@ func (a Acts) AddPending(l GitLayout, left *Budget) {
 		a.add(actsOnState, packed, left) // git may read another object in the place of one
 	}
 	if err == nil {
-		f.Close()
+		f.File.Close()
 	}
 	for _, dir := range dirs {
 		for _, name := range gitindex.Unfinished {
@@ -253,10 +253,8 @@ func (a Acts) AddPending(l GitLayout, left *Budget) {
 // add adds an existing path, unless it is an empty directory: git init makes some, and git replace -d leaves
 // refs/replace.
 func (a Acts) add(what, path string, left *Budget) {
-	if s := stampWithin(path, 0); s.directory() && !s.symlink() {
-		if entries, err := readDir(path, unix.O_NOFOLLOW, 1); err == nil && len(entries) == 0 {
-			return
-		}
+	if emptyOrMissing(path) {
+		return
 	}
 	if look := Fingerprint(path, left); look != "" && a[what+path] == "" {
 		a[what+path] = look
@@ -292,7 +290,7 @@ func readIndex(path, commonDir string, left *int64) (i gitindex.Index, err error
 	} else if err != nil {
 		return i, err
 	}
-	defer f.Close()
+	defer f.File.Close()
 	i, ok := gitindex.Read(f, f.Size(), gitindex.HashSize(string(config)))
 	if !ok {
 		return i, fmt.Errorf("%.300q is not understood", path)
@@ -301,12 +299,12 @@ func readIndex(path, commonDir string, left *int64) (i gitindex.Index, err error
 }
 
 // openLarge opens an index, or packed refs. It takes their size from left.
-func openLarge(path string, left *int64) (*regularFile, error) {
+func openLarge(path string, left *int64) (*hostpath.RegularFile, error) {
 	if *left < maxIndex && !isGone(path) {
 		return nil, fmt.Errorf("%.300q: all indexes together have more than %d bytes: %w", path, maxIndexes-maxIndex, ErrGitLayout)
 	}
 	fd, err := hostpath.Openat(unix.AT_FDCWD, path, reading|unix.O_NOFOLLOW, 0)
-	f, err := regular(fd, err, path, maxIndex)
+	f, err := hostpath.Regular(fd, err, path, maxIndex)
 	if err == nil {
 		*left -= f.Size()
 	}
@@ -385,7 +383,7 @@ func beginning(p string) []byte {
 	fd, err := hostpath.Openat(unix.AT_FDCWD, p, reading|unix.O_NOFOLLOW, 0)
 	defer unix.Close(fd) // without a file it is -1, which closes nothing
 	var st unix.Stat_t
-	if err != nil || unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size == 0 { // see regular
+	if err != nil || unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size == 0 { // see hostpath.Regular
 		return nil
 	}
 	text := make([]byte, gitindex.MaxHead)
@@ -447,7 +445,7 @@ func Fingerprint(path string, left *Budget) string {
 		queue = queue[1:]
 		s := stampWithin(at, min(max(left.fingerprints, 0), maxGitConfig))
 		if left.fingerprints -= 512; s.hasText() {
-			left.fingerprints -= s.target().Size
+			left.fingerprints -= s.end.Size
 		}
 		fmt.Fprintf(b, "%q%v", at, s)
 		flag := 0

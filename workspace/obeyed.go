@@ -75,7 +75,7 @@ func (q *question) unlisted() bool {
 		if errors.Is(err, fs.ErrNotExist) || isDevNull(file) {
 			continue
 		}
-		data, err := readRegular(fd, err, file, maxGitConfig)
+		data, err := hostpath.ReadRegular(fd, err, file, maxGitConfig)
 		if err != nil || mayFind(string(data)) || slices.Contains(own, file) && mayName(string(data)) {
 			return true
 		}
@@ -116,7 +116,7 @@ func (q *question) obey() {
 			continue
 		}
 		if s.key == "core.sharedrepository" {
-			q.controls.Shared = !slices.Contains([]string{"umask", "false", "0", "no", "off"}, strings.ToLower(s.value))
+			q.controls.Shared = strings.ToLower(s.value) != "umask" && !isFalse(s.value)
 		}
 		switch use := useOf(s.key, s.value); {
 		case s.key == "core.hookspath":

@@ -3,8 +3,6 @@
 package workspace
 
 import (
-	"cmp"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,15 +39,6 @@ func refusal(p, home string, same func(p, q string) bool) string {
 		return "it holds your home directory"
 	}
 	return ""
-}
-
-// refuseRoot is the error for a root that cannot be one. The names before symlinks count too: a home
-// can be a symlink, as with automounted ones.
-func refuseRoot(declared, resolved, declaredHome, home string) error {
-	if why := cmp.Or(refusal(resolved, home, sameFile), refusal(declared, declaredHome, sameFile)); why != "" {
-		return fmt.Errorf("%q: %w: %s; name a project directory below it", resolved, ErrRefusedRoot, why)
-	}
-	return nil
 }
 
 // sameFile reports whether two paths lead to one file. New reports missing ones.

@@ -57,7 +57,7 @@ func settingsOf(g *gitRunner, holding []setting) (out Settings) {
 		users := s.scope == "system" || s.scope == "global"
 		switch {
 		case s.key == "commit.gpgsign": // with the repository's own setting, git fails inside
-			out.Signs = users && !slices.Contains([]string{"false", "0", "no", "off"}, strings.ToLower(s.value))
+			out.Signs = users && !isFalse(s.value)
 		case users && s.key == "core.excludesfile":
 			if p, err := g.path(s.value); err == nil {
 				excludes = p
@@ -76,6 +76,10 @@ func settingsOf(g *gitRunner, holding []setting) (out Settings) {
 		out.Excludes = excludes
 	}
 	return out
+}
+
+func isFalse(value string) bool {
+	return slices.Contains([]string{"false", "0", "no", "off"}, strings.ToLower(value))
 }
 
 var settingEscapes = strings.NewReplacer("\\", "\\\\", "\"", "\\\"", "\n", "\\n", "\t", "\\t", "\b", "\\b")

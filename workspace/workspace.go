@@ -94,18 +94,22 @@ func New(o Options) (*Workspace, error) {
 			r.Spelled, r.Of = SpellingOf(o.Dir, r.Path)
 		}
 		if err == nil && r.Writable {
-			err = refuseRoot(r.Declared, r.Path, home, w.home)
+			// The names before symlinks count too: a home can be a symlink, as with automounted ones.
+			if why := cmp.Or(refusal(r.Path, w.home, sameFile), refusal(r.Declared, home, sameFile)); why != "" {
+				err = fmt.Errorf("%q: %w: %s; name a project directory below it", r.Path, ErrRefusedRoot, why)
+			}
 		}
-		if err == nil {
-			err = w.add(r)
+		for _, have := range w.roots { // either answer would surprise somebody
+			if err == nil && have.Path == r.Path && have.Writable != r.Writable {
+				err = fmt.Errorf("%q is already declared by %s with the other access; remove one: %w", r.Path, have.Field, ErrRootConflict)
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", r.Field, err)
 		}
-		switch r.Field {
-		case "root":
-			w.project = r
-		case "temp_alias":
+		w.roots = append(w.roots, r)
+		w.project = w.roots[0]
+		if r.Field == "temp_alias" {
 			w.alias = r.Path
 		}
 	}
@@ -159,18 +163,6 @@ func (w *Workspace) declare(r *RootDir) error {
 	case !fi.IsDir() && !fi.Mode().IsRegular():
 		return fmt.Errorf("%q: %w", r.Path, ErrNotRegular)
 	}
-	return nil
-}
-
-// add appends a root. A directory may be declared twice, but not as both read-only and writable:
-// either answer would surprise somebody.
-func (w *Workspace) add(r RootDir) error {
-	for _, have := range w.roots {
-		if have.Path == r.Path && have.Writable != r.Writable {
-			return fmt.Errorf("%q is already declared by %s with the other access; remove one: %w", r.Path, have.Field, ErrRootConflict)
-		}
-	}
-	w.roots = append(w.roots, r)
 	return nil
 }
 

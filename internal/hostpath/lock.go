@@ -17,20 +17,17 @@ const lockRetry = time.Millisecond
 // Lock locks an open file by flock(2), and waits for other holders until ctx ends. Its error then
 // wraps EWOULDBLOCK. It never makes the kernel wait: the holder may be stopped or hostile.
 func Lock(ctx context.Context, fd, how int) error {
-	err := TryLock(fd, how)
-	if err != unix.EWOULDBLOCK {
-		return err
-	}
-	retry := time.NewTicker(lockRetry)
-	defer retry.Stop()
-	for ; err == unix.EWOULDBLOCK; err = TryLock(fd, how) {
+	for {
+		err := TryLock(fd, how)
+		if err != unix.EWOULDBLOCK {
+			return err
+		}
 		select {
-		case <-retry.C:
+		case <-time.After(lockRetry):
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
 		}
 	}
-	return err
 }
 
 // TryLock is Lock without the wait.

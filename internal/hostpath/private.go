@@ -38,9 +38,6 @@ func CheckPrivate(dir string) error {
 // directory. Otherwise root in a user's home, as with a plain sudo, would leave directories there that
 // the user cannot write, or would follow the user's symlinks.
 func MakePrivate(dir string, mode fs.FileMode) error {
-	if CheckPrivate(dir) == nil {
-		return nil // the usual case
-	}
 	var missing []string
 	for at := dir; ; at = filepath.Dir(at) {
 		info, err := os.Lstat(at)
@@ -58,7 +55,7 @@ func MakePrivate(dir string, mode fs.FileMode) error {
 		}
 		break
 	}
-	if i := slices.IndexFunc(missing, inHome); i >= 0 && i < len(missing)-1 {
+	if i := slices.IndexFunc(missing, func(dir string) bool { return slices.Contains(inHome, filepath.Base(dir)) }); i >= 0 && i < len(missing)-1 {
 		return fmt.Errorf("the home directory %q does not exist", missing[i+1])
 	}
 	for _, at := range slices.Backward(missing) {
@@ -73,7 +70,4 @@ func MakePrivate(dir string, mode fs.FileMode) error {
 	return CheckPrivate(dir)
 }
 
-func inHome(dir string) bool {
-	name := filepath.Base(dir)
-	return name == ".local" || name == ".cache" || name == "Library"
-}
+var inHome = []string{".local", ".cache", "Library"}

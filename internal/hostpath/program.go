@@ -146,18 +146,16 @@ func linked(path string, info fs.FileInfo) bool {
 // CheckAbove checks every directory above a path: whoever can rename one of them can replace the
 // files in it.
 func CheckAbove(path string) error {
-	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+	for dir := range paths.Up(filepath.Dir(path)) {
 		info, err := os.Stat(dir)
+		if err == nil {
+			err = checkDirectory(dir, info)
+		}
 		if err != nil {
 			return err
 		}
-		if err := checkDirectory(dir, info); err != nil {
-			return err
-		}
-		if dir == filepath.Dir(dir) {
-			return nil
-		}
 	}
+	return nil
 }
 
 // Follow returns the target of a path from a directory without symlinks, "/" for absolute paths,

@@ -139,34 +139,29 @@ func Shown(s string) string {
 	return s
 }
 
-// ShellQuoted returns a word that a shell reads as s.
-func ShellQuoted(s string) string { return ShellQuotedFor(s, Visible) }
+// ShellQuoted returns a command line that a shell reads as these words.
+func ShellQuoted(words ...string) string { return ShellQuotedFor(Visible, words...) }
 
 // ShellQuotedFor is ShellQuoted with the caller's choice of visible characters.
-func ShellQuotedFor(s string, shown func(rune) bool) string {
-	plain, clean := s != "", true
-	for _, r := range s {
-		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
-		plain = plain && (letter || strings.ContainsRune("-_./:=,@%+", r))
-		clean = clean && shown(r)
-	}
-	switch {
-	case plain:
-		return s
-	case clean:
-		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-	}
-	// Remove only the pair of quotes from Quote: the text may end in a quote.
-	quoted := strconv.QuoteToASCII(s)
-	quoted = strings.ReplaceAll(quoted[1:len(quoted)-1], "'", `\'`)
-	return "$'" + quoted + "'"
-}
-
-// ShellQuotedAll is ShellQuotedFor for the words of a command line.
-func ShellQuotedAll(words []string, shown func(rune) bool) string {
+func ShellQuotedFor(shown func(rune) bool, words ...string) string {
 	quoted := make([]string, len(words))
-	for i, word := range words {
-		quoted[i] = ShellQuotedFor(word, shown)
+	for i, s := range words {
+		plain, clean := s != "", true
+		for _, r := range s {
+			letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+			plain = plain && (letter || strings.ContainsRune("-_./:=,@%+", r))
+			clean = clean && shown(r)
+		}
+		switch {
+		case plain:
+			quoted[i] = s
+		case clean:
+			quoted[i] = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+		default:
+			// Remove only the pair of quotes from Quote: the text may end in a quote.
+			text := strconv.QuoteToASCII(s)
+			quoted[i] = "$'" + strings.ReplaceAll(text[1:len(text)-1], "'", `\'`) + "'"
+		}
 	}
 	return strings.Join(quoted, " ")
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
 )
 
@@ -64,8 +65,8 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 		for j := range changes {
 			c := &changes[j]
 			full := path.Join(p.source, c.Path)
-			c.Shown, c.hidden = r.shown(i, c.Path), rules.Hidden != nil && rules.Hidden(full)
-			if c.Op != Deleted && rules.IsGitControlled != nil && rules.IsGitControlled(full) {
+			c.Shown, c.hidden = r.shown(i, c.Path), rules.Hidden(full)
+			if c.Op != Deleted && rules.IsGitControlled(full) {
 				c.Note = obeys
 			}
 		}
@@ -73,8 +74,8 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 		set.opaque, used, layers[i] = append(set.opaque, c.opaque...), c.used, c
 	}
 	lower := func(layer int, p string) (Node, error) { return r.trees[layer].lower.Look(p) }
-	r.git = &picture{review: r, before: r.look(lower), rules: &rules, links: slices.Clone(rules.Submodules), known: map[string][]gitDir{}, linked: map[string]bool{}, noted: map[string]bool{}}
-	r.git.after = r.look(func(layer int, p string) (Node, error) {
+	r.git = &picture{review: r, before: r.sight(lower), rules: &rules, links: slices.Clone(rules.Submodules), known: map[string][]gitDir{}, linked: map[string]bool{}, noted: map[string]bool{}}
+	r.git.after = r.sight(func(layer int, p string) (Node, error) {
 		if c := layers[layer]; c != nil {
 			return c.merged(p)
 		}
@@ -96,7 +97,7 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 	if err != nil {
 		return nil, err
 	}
-	defer lock.release()
+	defer hostpath.Unlock(lock)
 	chosen, whole, err := set.choose(choice)
 	if err != nil {
 		return nil, err
@@ -129,9 +130,7 @@ func (r *Review) Apply(ctx context.Context, set *Set, choice Choice) (*Outcome, 
 		}
 	}
 	plan := func(fill fill) ([]Step, error) {
-		return NewPlan(set.Changes, chosen, os.Geteuid() == 0, func(at Place) (Node, error) {
-			return r.tree(at).Look(string(at.Path))
-		}, fill)
+		return NewPlan(set.Changes, chosen, os.Geteuid() == 0, r.look, fill)
 	}
 	// What cannot be planned does not cost the undo of the last apply.
 	if _, err := plan(func(string, *Change) (uint64, error) { return 0, nil }); err != nil {
@@ -163,7 +162,7 @@ func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 		if git.takesObject(c, full) {
 			return "without the other changes it takes objects from a repository that stays"
 		}
-		if c.Old.Kind == File && c.New.Kind != File && strings.HasPrefix(c.git, "refs/") && unpacked[Place{Host, c.Layer, c.packedRefs()}] {
+		if c.Old.Kind == File && c.New.Kind != File && strings.HasPrefix(c.git, "refs/") && unpacked[Place{Host, c.Layer, name(strings.TrimSuffix(c.Path, c.git) + "packed-refs")}] {
 			return "without the change of packed-refs the branch or tag would be gone"
 		}
 		one.Note = ""
@@ -189,7 +188,7 @@ func (r *Review) after(set *Set, chosen []bool) sight {
 		}
 	}
 	var walked walked
-	return r.look(func(layer int, p string) (Node, error) {
+	return r.sight(func(layer int, p string) (Node, error) {
 		if err := walked.step(p); err != nil {
 			return Node{}, err
 		}
@@ -277,7 +276,7 @@ func (r *Review) carryOut(ctx context.Context, plan func(fill) ([]Step, error), 
 	j := &journal{Known: len(known)}
 	j.Steps, err = plan(func(slot string, c *Change) (uint64, error) { return r.fill(ctx, slot, c) })
 	if err == nil {
-		err = r.store.sync(r.dir, journalFile, j)
+		err = r.store.put(r.dir, journalFile, j, true)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w: %w", ErrBlocked, err), sessiondir.RemoveTree(context.WithoutCancel(ctx), r.dir, slotsDir))

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // storm is what TestMain applies in a process that is killed.
@@ -33,7 +35,7 @@ func TestMain(m *testing.M) {
 		r, err := StoreOf(root, root+".state").Open(context.Background(), "r")
 		if err == nil {
 			var set *Set
-			if set, err = r.Changes(context.Background(), Rules{}); err == nil {
+			if set, err = r.Changes(context.Background(), anything); err == nil {
 				_, err = r.Apply(context.Background(), set, Choice{})
 			}
 		}
@@ -122,7 +124,7 @@ func (w *workspace) apply(choice Choice) (*Outcome, error) {
 	w.Helper()
 	r := w.open()
 	defer r.Close()
-	set, err := r.Changes(context.Background(), Rules{})
+	set, err := r.Changes(context.Background(), anything)
 	w.check(err)
 	return r.Apply(context.Background(), set, choice)
 }
@@ -204,7 +206,7 @@ func TestApply(t *testing.T) {
 	}
 	r, err := w.shelf.Open(context.Background(), "r")
 	w.check(err)
-	if _, err := r.Changes(context.Background(), Rules{}); err == nil || !strings.Contains(err.Error(), "was applied") {
+	if _, err := r.Changes(context.Background(), anything); err == nil || !strings.Contains(err.Error(), "was applied") {
 		t.Errorf("a review that was applied: %v", err)
 	}
 	r.Close()
@@ -273,7 +275,7 @@ func TestDigestOfMovedDirectory(t *testing.T) {
 		w := newWorkspace(t, "d/f old", "mine/f host")
 		w.write(w.upper, line)
 		r := w.open()
-		set, err := r.Changes(context.Background(), Rules{})
+		set, err := r.Changes(context.Background(), anything)
 		w.check(err)
 		r.Close()
 		w.check(os.Rename(filepath.Join(w.root, "d"), w.root+".d"))
@@ -292,7 +294,7 @@ func TestDigestOfReview(t *testing.T) {
 	w := newWorkspace(t, both...)
 	w.fill()
 	r := w.open()
-	set, err := r.Changes(context.Background(), Rules{})
+	set, err := r.Changes(context.Background(), anything)
 	w.check(err)
 	r.Close()
 	w.write(w.upper, "edit later")
@@ -301,7 +303,7 @@ func TestDigestOfReview(t *testing.T) {
 	}
 	r = w.open()
 	defer r.Close()
-	if set, err = r.Changes(context.Background(), Rules{}); err == nil {
+	if set, err = r.Changes(context.Background(), anything); err == nil {
 		_, err = r.Apply(context.Background(), set, Choice{Digest: set.Digest})
 	}
 	w.check(err)
@@ -452,7 +454,7 @@ func TestTop(t *testing.T) {
 	show := func() string {
 		r := w.open()
 		defer r.Close()
-		set, err := r.Changes(context.Background(), Rules{})
+		set, err := r.Changes(context.Background(), anything)
 		w.check(err)
 		var lines []string
 		for _, c := range set.Changes {
@@ -494,7 +496,7 @@ func TestMovedMeanwhile(t *testing.T) {
 		w := newWorkspace(t, both...)
 		w.fill()
 		r := w.open()
-		set, err := r.Changes(context.Background(), Rules{})
+		set, err := r.Changes(context.Background(), anything)
 		w.check(err)
 		meddle(w)
 		before := w.state(w.root)
@@ -655,7 +657,7 @@ func TestInUse(t *testing.T) {
 	r.Close()
 	use, err = w.shelf.Join(context.Background(), "r", "s", "ssh")
 	w.check(err)
-	use.lock.release() // its process was killed
+	hostpath.Unlock(use.lock) // its process was killed
 	if _, err := w.shelf.Join(context.Background(), "r", "s", ""); !errors.Is(err, ErrCredentials) {
 		t.Errorf("with other credentials: %v", err)
 	}

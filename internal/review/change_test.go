@@ -10,6 +10,14 @@ import (
 	"testing"
 )
 
+// anything are Rules that forbid nothing.
+var anything = Rules{
+	Denied:          func(string, bool) string { return "" },
+	Behind:          func(string, string) string { return "" },
+	IsGitControlled: func(string) bool { return false },
+	Hidden:          func(string) bool { return false },
+}
+
 // layer is a tree in memory: what lies at each path.
 type layer map[string]Node
 
@@ -89,7 +97,7 @@ func judgeLinks(c *Comparison, changes []Change) []Change {
 		if one := &changes[i]; one.New.Kind == Symlink {
 			one.Refused = refusedLink(c.Root, path.Join(c.Root, one.Path), one.New.Target, func(full string) (Node, error) {
 				return c.merged(strings.TrimPrefix(strings.TrimPrefix(full, c.Root), "/"))
-			}, &Rules{})
+			}, &anything)
 		}
 	}
 	return changes
@@ -198,7 +206,7 @@ func TestBounds(t *testing.T) {
 	} {
 		tt.lower["."] = Node{Kind: Directory, Mode: 0o755}
 		tt.upper["."] = tt.lower["."]
-		c := &Comparison{Root: "/w", Upper: tt.upper, Lower: tt.lower, used: tt.used}
+		c := &Comparison{Root: "/w", Upper: tt.upper, Lower: tt.lower, used: tt.used, Denied: anything.Denied}
 		changes, err := c.Changes()
 		if (tt.want == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), tt.want) || changes != nil) || err == nil && len(changes) != 3 {
 			t.Errorf("%+v: %d changes, %v; want %q", tt.used, len(changes), err, tt.want)
@@ -224,7 +232,7 @@ func TestMergedInDeepDirectories(t *testing.T) {
 	upper, lower := &countedLayer{layer: layer{}}, layer{"b": {Kind: Directory}, "b/x": {Kind: File}, "gone/x": {Kind: File}, "gone": {Kind: Directory}}
 	upper.layer["gone"] = Node{Kind: Whiteout}
 	at := "a"
-	c := &Comparison{Root: "/w", Upper: upper, Lower: lower}
+	c := &Comparison{Root: "/w", Upper: upper, Lower: lower, Denied: anything.Denied}
 	for range depth {
 		upper.layer[at], upper.layer[at+"/HEAD"] = Node{Kind: Directory}, Node{Kind: File}
 		at += "/a"
@@ -255,7 +263,7 @@ func TestManySteps(t *testing.T) {
 	upper, lower := parse("far -> d/d/d/d/f", "f 644 x", "near -> f"), parse("d/", "d/d/", "d/d/d/", "d/d/d/d/", "d/d/d/d/f 644")
 	lower["."] = Node{Kind: Directory}
 	for _, left := range []walked{100, 3} {
-		c := &Comparison{Root: "/w", Upper: upper, Lower: lower, walked: maxWalked - left*(stepCost+1)}
+		c := &Comparison{Root: "/w", Upper: upper, Lower: lower, walked: maxWalked - left*(stepCost+1), Denied: anything.Denied}
 		changes, err := c.Changes()
 		if err != nil || len(changes) != 3 {
 			t.Fatal(changes, err)

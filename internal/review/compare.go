@@ -43,7 +43,7 @@ var (
 )
 
 // tooLarge is the error for a review that exceeds one of these bounds. most is the directory with
-// most of the changes or of the text; "." means none.
+// most of the changes; "." means none.
 func tooLarge(why, most string) error {
 	remedy := "; remove some files with another command of the review, or discard it"
 	if most != "." {
@@ -52,19 +52,14 @@ func tooLarge(why, most string) error {
 	return fmt.Errorf("%w: %s%s", errTooLarge, why, remedy)
 }
 
-// tooLarge names the directory with most of the changes, by a weight of each.
-func (c *Comparison) tooLarge(why string, weight func(*Change) int) error {
+// tooLarge names the directory with most of the changes.
+func (c *Comparison) tooLarge(why string) error {
 	var paths []string
 	for i := range c.changes {
-		one := &c.changes[i]
-		paths = append(paths, slices.Repeat([]string{"/" + one.Path}, weight(one))...)
+		paths = append(paths, "/"+c.changes[i].Path)
 	}
 	most, _ := hostpath.MostIn(paths)
 	return tooLarge(why, path.Join(".", most[1:]))
-}
-
-func (c *Change) text() int {
-	return len(c.Path) + len(c.Old.Target) + len(c.New.Target) + len(c.Attributes) + len(c.Refused)
 }
 
 // usage is the used part of these bounds, and of maxCompared.
@@ -207,15 +202,15 @@ func (c *Comparison) unread(dir string, err error) error {
 // append adds a change, unless there are too many.
 func (c *Comparison) append(one *Change) error {
 	if c.used.changes++; c.used.changes > maxChanges {
-		return c.tooLarge(manyChanges, func(*Change) int { return 1 })
+		return c.tooLarge(manyChanges)
 	}
 	c.changes = append(c.changes, *one)
-	return c.useText(one.text())
+	return c.useText(len(one.Path) + len(one.Old.Target) + len(one.New.Target) + len(one.Attributes) + len(one.Refused))
 }
 
 func (c *Comparison) useText(n int) error {
 	if c.used.text += n; c.used.text > maxText {
-		return c.tooLarge(muchText, func(one *Change) int { return 1 + one.text()/128 })
+		return c.tooLarge(muchText)
 	}
 	return nil
 }
@@ -321,10 +316,8 @@ func (c *Comparison) conflict(one *Change) string {
 }
 
 func (c *Comparison) refused(one *Change) string {
-	if c.Denied != nil {
-		if why := c.Denied(path.Join(c.Root, one.Path), one.Old.Kind == Directory || one.New.Kind == Directory); why != "" {
-			return why
-		}
+	if why := c.Denied(path.Join(c.Root, one.Path), one.Old.Kind == Directory || one.New.Kind == Directory); why != "" {
+		return why
 	}
 	switch n := &one.New; n.Kind {
 	case Socket:
@@ -391,7 +384,6 @@ func refusedLink(root, full, target string, look func(full string) (Node, error)
 		}
 		return paths.Step{}, errors.New("outside") // also if it comes back: the review knows nothing there
 	}, nil)
-	why := ""
 	switch {
 	case errors.Is(err, errManySteps):
 		return err.Error()
@@ -400,13 +392,8 @@ func refusedLink(root, full, target string, look func(full string) (Node, error)
 	// Clean removes each ".." behind a name, together with the name.
 	case strings.Count(target, "..") > strings.Count(path.Clean(target), ".."):
 		return `has a ".." behind a name, so another link in that place would lead it elsewhere: ` + strconv.Quote(target)
-	case rules.Behind != nil:
-		why = rules.Behind(full, end)
 	}
-	if why == "" && rules.Above != nil {
-		why = rules.Above(full)
-	}
-	return why
+	return rules.Behind(full, end)
 }
 
 // merged describes what commands of the review see at a path.

@@ -3,6 +3,7 @@ package review
 import (
 	"errors"
 	"path"
+	"slices"
 	"syscall"
 )
 
@@ -31,10 +32,6 @@ var errTooLarge = errors.New("the review is too large")
 // isShortage reports whether an error is not about one path: the machine lacks something, or the
 // review is too large.
 func isShortage(err error) bool {
-	for _, one := range [...]error{errTooLarge, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
-		if errors.Is(err, one) {
-			return true
-		}
-	}
-	return false
+	shortages := []error{errTooLarge, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}
+	return slices.ContainsFunc(shortages, func(one error) bool { return errors.Is(err, one) })
 }

@@ -90,13 +90,13 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 		// git shows no directories, only their contents.
 		bare := c.Op != Mode && (directory || c.New.Kind == Directory) && endOf(set.Changes[:min(i+2, len(set.Changes))], i) == i+1
 		whole := !directory && exported(&c.Old) && exported(&c.New) && !objects(c.git) && !isIndex(c.git) && len(at) <= maxShownPath
-		size := fileSize(&c.Old) + fileSize(&c.New)
+		size := c.Old.Size + c.New.Size
 		if whole = whole && total+size <= maxExportedInAll; whole {
 			total += size
 		}
 		if whole && copies[c.Layer] == nil {
 			dir := filepath.Join(top, strconv.Itoa(c.Layer))
-			if err := errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(filepath.Join(dir, "a"), 0o700), os.Mkdir(filepath.Join(dir, "b"), 0o700)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Join(dir, "a"), 0o700), os.Mkdir(filepath.Join(dir, "b"), 0o700)); err != nil {
 				return nil, nil, nil, err
 			}
 			if copies[c.Layer], err = openTree(dir, false); err != nil {
@@ -122,13 +122,6 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 // own changes.
 func exported(n *Node) bool {
 	return n.Kind == Absent || n.Kind == Directory || n.Kind == Symlink || n.Kind == File && n.Size <= maxExported
-}
-
-func fileSize(n *Node) int64 {
-	if n.Kind == File {
-		return n.Size
-	}
-	return 0
 }
 
 // export copies both sides of a change, or none, and adds to cost what git takes to compare them.
@@ -160,12 +153,12 @@ func (r *Review) export(to *tree, at string, c *Change, cost *float64) error {
 
 // lines counts the line ends of a file, which has at most maxExported bytes.
 func (t *tree) lines(p string) (n int, err error) {
-	f, err := t.file(p)
+	f, err := t.file(p, maxExported)
 	if err != nil {
 		return 0, err
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxExported))
+	defer f.File.Close()
+	text, err := io.ReadAll(f)
 	return bytes.Count(text, []byte("\n")), err
 }
 

@@ -31,7 +31,7 @@ func (w *workspace) addLayer(source string) (upper string) {
 func (w *workspace) export() (dirs []string, left []string) {
 	w.Helper()
 	r := w.open()
-	set, err := r.Changes(context.Background(), Rules{})
+	set, err := r.Changes(context.Background(), anything)
 	w.check(err)
 	found, out, done, err := r.Export(context.Background(), set, nil)
 	w.check(err)
@@ -115,7 +115,7 @@ func TestExportOfVisible(t *testing.T) {
 	w.check(errors.Join(os.Chmod(w.root+"/secret", 0), os.Chmod(w.upper+"/moved", 0)))
 	r := w.open()
 	defer r.Close()
-	set, err := r.Changes(t.Context(), Rules{})
+	set, err := r.Changes(t.Context(), anything)
 	w.check(err)
 	for _, tree := range []*tree{r.trees[0].lower, r.trees[0].upper} { // which keep the directory open
 		_, err := tree.Look("tree/sub/beneath")
@@ -260,7 +260,7 @@ func TestAttributes(t *testing.T) {
 	lines := func() string {
 		r := w.open()
 		defer r.Close()
-		changes, err := r.Changes(context.Background(), Rules{})
+		changes, err := r.Changes(context.Background(), anything)
 		w.check(err)
 		var list []string
 		for i := range changes.Changes {
@@ -342,7 +342,7 @@ func TestMoreAttributesThanAreListed(t *testing.T) {
 			}
 		}
 	}
-	c := &Comparison{Root: "/w", Upper: upper, Lower: lower, Same: func(string, *int64) (bool, error) { return false, nil }}
+	c := &Comparison{Root: "/w", Upper: upper, Lower: lower, Denied: anything.Denied, Same: func(string, *int64) (bool, error) { return false, nil }}
 	changes, err := c.Changes()
 	if err != nil {
 		t.Fatal(err)
@@ -404,7 +404,7 @@ func TestLongPathOnBothSides(t *testing.T) {
 	w.check(unix.Fchmodat(deep[1], "mode"+long, 0o600, 0))
 	w.check(unix.Linkat(deep[1], "linked"+long, deep[1], "other"+long, 0))
 	r := w.open()
-	set, err := r.Changes(context.Background(), Rules{})
+	set, err := r.Changes(context.Background(), anything)
 	w.check(err)
 	r.Close()
 	var got []string
@@ -448,7 +448,7 @@ func TestExportGivenUp(t *testing.T) {
 	w.write(w.upper, "a 1")
 	r := w.open()
 	defer r.Close()
-	set, err := r.Changes(t.Context(), Rules{})
+	set, err := r.Changes(t.Context(), anything)
 	w.check(err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -10,9 +10,6 @@ import (
 // objects reports whether a path in a git directory is one of git's objects, or a directory of them.
 func objects(in string) bool { return in == "objects" || strings.HasPrefix(in, "objects/") }
 
-// packedRefs is where the repository that a change belongs to keeps the refs that git pack-refs moves.
-func (c *Change) packedRefs() name { return name(strings.TrimSuffix(c.Path, c.git) + "packed-refs") }
-
 // isIndex reports whether a path in a git directory is the index of a repository, or a part of one.
 func isIndex(in string) bool {
 	return gitindex.IsIndexName(path.Base(in)) && !strings.Contains("/"+in, "/refs/") && !strings.Contains("/"+in, "/logs/") && !objects(in)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"slices"
@@ -26,8 +27,6 @@ const (
 	maxGitFile  = 64 << 20
 	maxConfig   = 1 << 20 // of a configuration
 )
-
-var errLarge = errors.New("a file of git that is too large to read, or too large together with others")
 
 // indexKey is the path of an index as a key in JSON, whatever bytes it has.
 func indexKey(p string) string { return fmt.Sprintf("%+q", p) }
@@ -113,8 +112,8 @@ func (r *Review) at(full string) (layer int, p string) {
 	return layer, path.Join(".", strings.TrimPrefix(full, source))
 }
 
-// look returns a function that describes a path of the host, in its layer or on the disk.
-func (r *Review) look(in func(layer int, p string) (Node, error)) sight {
+// sight returns a function that describes a path of the host, in its layer or on the disk.
+func (r *Review) sight(in func(layer int, p string) (Node, error)) sight {
 	return func(full string) (n Node, err error) {
 		if layer, p := r.at(full); layer >= 0 {
 			return in(layer, p)
@@ -392,8 +391,8 @@ func (r *Review) ofGit(changes []Change) ([]Change, error) {
 		}
 		if isShortage(err) {
 			return nil, err
-		} else if errors.Is(err, errLarge) {
-			c.Refused = errLarge.Error()
+		} else if errors.Is(err, hostpath.ErrIrregular) {
+			c.Refused = "a file of git that is too large to read, or too large together with others"
 		} else if err != nil {
 			c.Refused = "it cannot be read"
 		}
@@ -477,50 +476,44 @@ func (r *Review) mergeIndex(c *Change, dir string, ofHost bool) (bool, error) {
 
 // openGit opens a file of git, if it has at most limit bytes, and it and those that were opened before
 // are not too large.
-func (t *tree) openGit(p string, limit int64) (text *io.SectionReader, done func(), err error) {
-	f, err := t.file(p)
-	if err != nil {
-		return nil, func() {}, err
+func (t *tree) openGit(p string, limit int64) (*hostpath.RegularFile, error) {
+	f, err := t.file(p, min(limit, maxGitFiles-t.ofGit))
+	if err == nil {
+		t.ofGit += f.Size()
 	}
-	info, err := f.Stat()
-	if err != nil || info.Size() > min(limit, maxGitFiles-t.ofGit) {
-		f.Close()
-		return nil, func() {}, t.error("read", p, cmp.Or(err, errLarge))
-	}
-	t.ofGit += info.Size()
-	return io.NewSectionReader(f, 0, info.Size()), func() { f.Close() }, nil
+	return f, err
 }
 
 // read returns a file of git; see openGit.
 func (t *tree) read(p string, limit int64) ([]byte, error) {
-	text, done, err := t.openGit(p, limit)
-	defer done()
+	f, err := t.openGit(p, limit)
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(text)
+	defer f.File.Close()
+	return io.ReadAll(f)
 }
 
 // index reads an index; ok says that it is understood. If not, it is empty.
 func (t *tree) index(p string, hash int) (index gitindex.Index, ok bool, err error) {
-	text, done, err := t.openGit(p, maxGitFile)
-	defer done()
-	if err == nil {
-		index, ok = gitindex.Read(text, text.Size(), hash)
+	f, err := t.openGit(p, maxGitFile)
+	if err != nil {
+		return index, false, err
 	}
-	if !ok {
+	defer f.File.Close()
+	if index, ok = gitindex.Read(f, f.Size(), hash); !ok {
 		index = gitindex.Index{}
 	}
-	return index, ok, err
+	return index, ok, nil
 }
 
 // begins reports whether a file begins with these bytes.
 func (t *tree) begins(p, with string) bool {
-	f, err := t.file(p)
+	f, err := t.file(p, math.MaxInt64)
 	if err != nil {
 		return false
 	}
-	defer f.Close()
+	defer f.File.Close()
 	b := make([]byte, len(with))
 	_, err = io.ReadFull(f, b)
 	return err == nil && string(b) == with

@@ -129,7 +129,9 @@ func TestGitDirs(t *testing.T) {
 			w.write(w.upper, line)
 		}
 		r := w.open()
-		set, err := r.Changes(context.Background(), Rules{Submodules: []string{w.root + "/sub", w.root + "/refs/sub"}})
+		rules := anything
+		rules.Submodules = []string{w.root + "/sub", w.root + "/refs/sub"}
+		set, err := r.Changes(context.Background(), rules)
 		r.Close()
 		w.check(err)
 		wants := strings.Split(tt.want, "|")
@@ -161,7 +163,7 @@ func TestNestedGitDirs(t *testing.T) {
 	}
 	r := w.open()
 	defer r.Close()
-	set, err := r.Changes(t.Context(), Rules{})
+	set, err := r.Changes(t.Context(), anything)
 	w.check(err)
 	for _, c := range set.Changes {
 		if deep := strings.Count(c.Path, "/") >= maxNested; deep && !strings.Contains(c.Refused, "too many") {
@@ -179,7 +181,7 @@ func TestDigestHasNotes(t *testing.T) {
 	digest := func() string {
 		r := w.open()
 		defer r.Close()
-		set, err := r.Changes(t.Context(), Rules{})
+		set, err := r.Changes(t.Context(), anything)
 		w.check(err)
 		return set.Digest
 	}
@@ -231,7 +233,9 @@ func TestGitDirsOfLayers(t *testing.T) {
 	w.write(w.addLayer(filepath.Join(w.root, "z")), "d/.git gitdir: x")
 	r := w.open()
 	defer r.Close()
-	set, err := r.Changes(t.Context(), Rules{Submodules: []string{w.root + "/sub"}})
+	rules := anything
+	rules.Submodules = []string{w.root + "/sub"}
+	set, err := r.Changes(t.Context(), rules)
 	if err != nil || len(set.Changes) != 2 || set.Changes[0].Refused != actsOn || set.Changes[1].Refused != actsOn {
 		t.Errorf("%+v, %v", set, err)
 	}
@@ -250,7 +254,7 @@ func TestSubmodulesOfWorktreeFromElsewhere(t *testing.T) {
 	}
 	r := w.open()
 	defer r.Close()
-	set, err := r.Changes(t.Context(), Rules{})
+	set, err := r.Changes(t.Context(), anything)
 	w.check(err)
 	refused := map[string]string{}
 	for _, c := range set.Changes {
@@ -304,7 +308,7 @@ func TestCommondirAfterManySteps(t *testing.T) {
 	}
 	r := w.open()
 	defer r.Close()
-	set, err := r.Changes(t.Context(), Rules{})
+	set, err := r.Changes(t.Context(), anything)
 	w.check(err)
 	for _, c := range set.Changes {
 		if path.Base(c.Path) == "commondir" && c.Refused == "" {
@@ -338,7 +342,7 @@ func TestModesOfGitDirs(t *testing.T) {
 		}
 		w.check(os.Chmod(filepath.Join(w.upper, p), mode))
 		r := w.open()
-		set, err := r.Changes(context.Background(), Rules{})
+		set, err := r.Changes(context.Background(), anything)
 		r.Close()
 		w.check(err)
 		if len(set.Changes) != 1 || set.Changes[0].Path != p || set.Changes[0].Refused == "" {

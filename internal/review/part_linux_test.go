@@ -73,12 +73,14 @@ func TestApplyPartBehind(t *testing.T) {
 			w.write(w.upper, line)
 		}
 		r := w.open()
-		set, err := r.Changes(context.Background(), Rules{Behind: func(link, end string) string {
+		rules := anything
+		rules.Behind = func(link, end string) string {
 			if link == w.root+"/l" && end == w.root+"/e/x" {
 				return "behind"
 			}
 			return ""
-		}})
+		}
+		set, err := r.Changes(context.Background(), rules)
 		w.check(err)
 		out, err := r.Apply(context.Background(), set, tt.choice)
 		r.Close()
@@ -148,7 +150,7 @@ func TestApplyPartOfMadeAnew(t *testing.T) {
 		w.check(err)
 		w.check(os.Chmod(shut, 0o700))
 		r := w.open()
-		_, err = r.Changes(context.Background(), Rules{})
+		_, err = r.Changes(context.Background(), anything)
 		w.check(err)
 		of := &Comparison{Upper: r.trees[0].upper, Lower: r.trees[0].lower}
 		for _, old := range []string{"d/e/e/old", "d/e/shut/old", "d/old"} {

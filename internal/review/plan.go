@@ -91,7 +91,7 @@ type fill func(slot string, c *Change) (ino uint64, err error)
 // directory. lookup describes a directory on a side; it is called for those above changes. fill is
 // called before any step.
 func NewPlan(changes []Change, chosen []bool, privileged bool, lookup func(Place) (Node, error), fill fill) ([]Step, error) {
-	p := &planner{changes: changes, chosen: chosen, privileged: privileged, lookup: lookup, fill: fill, links: map[[2]uint64]uint64{}, opened: map[Place]Node{}, madeDirs: map[Place]bool{}}
+	p := &planner{changes: changes, chosen: chosen, privileged: privileged, lookup: lookup, fill: fill, links: map[[2]uint64]uint64{}, opened: map[Place]bool{}}
 	for i, c := range changes {
 		// What git writes to a file of its own would also be in the file of another name, as behind a symlink.
 		if shared := c.git == "" || objects(c.git); shared && chosen[i] && c.New.Kind == File && c.New.Links > 1 {
@@ -115,8 +115,7 @@ type planner struct {
 	lookup     func(Place) (Node, error)
 	fill       fill
 	links      map[[2]uint64]uint64 // how many names of an upper file are chosen, without git's own files
-	opened     map[Place]Node       // directories without write permission
-	madeDirs   map[Place]bool       // directories of the workspace that the plan makes
+	opened     map[Place]bool       // directories that can be written to, or that the plan makes
 
 	steps [phases][]Step
 	slots int
@@ -179,12 +178,17 @@ func (p *planner) change(i int) (int, error) {
 	}
 	switch {
 	case c.Op == Mode:
-		p.mode(c)
+		phase := c.phase()
+		if c.New.Kind == Directory {
+			phase = modes // they could forbid its other changes
+		}
+		p.add(phase, withOld(Step{Do: "mode", To: c.host(), Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode}, []Change{*c}))
 		return i + 1, nil
 	case c.Op == Deleted && !all:
 		return i + 1, nil // it stays, with the rest of its contents
 	case c.Op == Deleted:
-		p.remove(p.changes[i:end])
+		p.takesAway(c)
+		p.add(c.phase(), withOld(Step{Do: "move", From: c.host(), To: p.slot(), Ino: c.Old.Ino}, p.changes[i:end]))
 		return end, nil
 	case c.Op == Modified && c.Old.Kind == Directory && !all:
 		return 0, fmt.Errorf("%q: the directory becomes a %s: %w", c.Path, c.New.Kind, ErrPart)
@@ -217,22 +221,6 @@ func sumOf(changes []Change, side func(*Change) *Node, exact bool) (sum uint64) 
 	return sum
 }
 
-// mode plans new permissions. Those of a directory come last: they could forbid its other changes.
-func (p *planner) mode(c *Change) {
-	phase := c.phase()
-	if c.New.Kind == Directory {
-		phase = modes
-	}
-	p.add(phase, withOld(Step{Do: "mode", To: c.host(), Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode}, []Change{*c}))
-}
-
-// remove plans to put a file of the workspace aside.
-func (p *planner) remove(changes []Change) {
-	c := &changes[0]
-	p.takesAway(c)
-	p.add(c.phase(), withOld(Step{Do: "move", From: c.host(), To: p.slot(), Ino: c.Old.Ino}, changes))
-}
-
 // takesAway plans the permission to move a directory of the workspace: its ".." changes.
 func (p *planner) takesAway(c *Change) {
 	if c.Old.Kind == Directory && !p.privileged && c.Old.Mode&0o200 == 0 {
@@ -242,7 +230,7 @@ func (p *planner) takesAway(c *Change) {
 
 // makeDirectory plans a new directory that cannot be moved as a whole.
 func (p *planner) makeDirectory(c *Change) error {
-	p.madeDirs[c.host()] = true
+	p.opened[c.host()] = true
 	slot := p.slot()
 	ino, err := p.fill(string(slot.Path), c)
 	p.add(making, Step{Do: "move", From: slot, To: c.host(), Ino: ino, Sum: c.New.sum(".", false), Object: c.object})
@@ -301,14 +289,14 @@ func (c *Change) phase() int {
 // access plans write permission for the directory of a place.
 func (p *planner) access(at Place) error {
 	dir := Place{at.Side, at.Layer, name(path.Dir(string(at.Path)))}
-	if _, known := p.opened[dir]; known || p.privileged || p.madeDirs[dir] {
+	if p.opened[dir] || p.privileged {
 		return nil
 	}
 	n, err := p.lookup(dir)
 	if err != nil {
 		return err
 	}
-	p.opened[dir] = n
+	p.opened[dir] = true
 	if n.Kind == Directory && n.Mode&0o300 != 0o300 {
 		more := n.Mode | 0o700
 		p.add(opening, Step{Do: "mode", To: dir, Ino: n.Ino, Was: n.Mode, Mode: more})

@@ -34,17 +34,13 @@ type Set struct {
 
 // Rules say what a review may not change, and how to treat both sides.
 type Rules struct {
-	// Denied says why a path of a source may not be changed; "" if it may. It may be nil.
+	// Denied says why a path of a source may not be changed; "" if it may.
 	Denied func(path string, directory bool) string
-	// Behind says why a symlink of a source may not lead to end; "" if it may. It may be nil.
+	// Behind says why a symlink of a source may not lead to end; "" if it may.
 	Behind func(link, end string) string
-	// Above names the reason if a path beneath this one may not be changed: then no symlink of a
-	// review may replace this one. IsGitControlled reports whether git acts on a path. Either may
-	// be nil.
-	Above           func(path string) string
-	IsGitControlled func(path string) bool
-	// Hidden reports whether commands cannot see a path of a source. It may be nil.
-	Hidden func(path string) bool
+	// IsGitControlled reports whether git acts on a path, and Hidden whether commands cannot see one of
+	// a source.
+	IsGitControlled, Hidden func(path string) bool
 	// Configurations are those files of git that commands write to in a review, and that stay
 	// unchanged.
 	Configurations []string

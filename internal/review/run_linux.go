@@ -35,6 +35,9 @@ func (r *Review) tree(at Place) *tree {
 	return r.trees[at.Layer].lower
 }
 
+// look describes what is at a place.
+func (r *Review) look(at Place) (Node, error) { return r.tree(at).Look(string(at.Path)) }
+
 // fill makes a copy of a file of the upper layer, or a directory like one there; see the type.
 func (r *Review) fill(ctx context.Context, slot string, c *Change) (uint64, error) {
 	of, mode, err := r.trees[c.Layer].upper, c.New.Mode, context.Cause(ctx)
@@ -111,7 +114,7 @@ func (r *Review) do(s *Step) error {
 		return nil
 	}
 	at := s.of()
-	n, err := r.tree(at).Look(string(at.Path))
+	n, err := r.look(at)
 	switch {
 	case err != nil:
 		return err
@@ -136,7 +139,7 @@ func (r *Review) do(s *Step) error {
 
 // check compares the file that was taken from the workspace with the one in the plan.
 func (r *Review) check(s *Step, slot, host Place) error {
-	n, err := r.slots.Look(string(slot.Path))
+	n, err := r.look(slot)
 	if err != nil {
 		return err
 	}
@@ -191,7 +194,7 @@ func (r *Review) undo(s *Step) error {
 	if s.Do == "stay" || to == nil || r.tree(s.From) == nil {
 		return nil
 	}
-	n, err := to.Look(string(s.To.Path))
+	n, err := r.look(s.To)
 	if err != nil {
 		return err
 	}
@@ -199,7 +202,7 @@ func (r *Review) undo(s *Step) error {
 		if s.Do != "swap" {
 			return r.missing(s)
 		}
-		if old, err := r.slots.Look(string(s.From.Path)); err != nil || old.Ino != s.Old {
+		if old, err := r.look(s.From); err != nil || old.Ino != s.Old {
 			return err
 		}
 		return errEdited
@@ -220,7 +223,7 @@ func (r *Review) undo(s *Step) error {
 	case "move":
 		return r.rename(s.To, s.From, unix.RENAME_NOREPLACE)
 	}
-	if old, err := r.slots.Look(string(s.From.Path)); err != nil || old.Kind == Absent {
+	if old, err := r.look(s.From); err != nil || old.Kind == Absent {
 		return err
 	}
 	return r.rename(s.From, s.To, unix.RENAME_EXCHANGE)
@@ -229,7 +232,7 @@ func (r *Review) undo(s *Step) error {
 // missing is the error for a step whose inode is not in its place, unless the step was not done, or
 // has been undone. A directory on the way to it can be another one now, or a symlink.
 func (r *Review) missing(s *Step) error {
-	from, err := r.tree(s.From).Look(string(s.From.Path))
+	from, err := r.look(s.From)
 	changes := s.Do == "mode" && s.Old != 0
 	if err == nil && s.To.Side == Host && (changes || s.Do == "move" && from.Ino != s.Ino) {
 		return errElsewhere

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -59,12 +58,10 @@ func (s *Store) register() error {
 	if err := hostpath.MakePrivate(s.keys, 0o700); err != nil {
 		return err
 	}
-	if _, err := s.key(); errors.Is(err, fs.ErrNotExist) {
+	if !has(s.keys, keyFile) {
 		if err := writeFile(s.keys, keyFile, []byte(rand.Text()), true, os.Link); err != nil && !errors.Is(err, fs.ErrExist) { // another process was faster
 			return err
 		}
-	} else if err != nil {
-		return err
 	}
 	if has(s.keys, storeName(s.root)) {
 		return nil
@@ -72,14 +69,12 @@ func (s *Store) register() error {
 	return writeFile(s.keys, storeName(s.root), []byte(s.root), true, os.Rename)
 }
 
-func (s *Store) key() ([]byte, error) { return os.ReadFile(filepath.Join(s.keys, keyFile)) }
-
 var errNotOurs = errors.New("this is not your review: somebody else, or a command, has written it; remove its directory")
 
 // seal is the signature of a value of this workspace and this review, which only the key can make: the
 // first line of its file.
 func (s *Store) seal(dir string, value []byte) ([]byte, error) {
-	key, err := s.key()
+	key, err := os.ReadFile(filepath.Join(s.keys, keyFile))
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%s\x00%s\x00", s.root, filepath.Base(dir))
 	mac.Write(value)
@@ -90,7 +85,7 @@ func (s *Store) seal(dir string, value []byte) ([]byte, error) {
 func (s *Store) read(dir, name string, v any) error {
 	file := filepath.Join(dir, name)
 	b, err := readRegular(file, maxSealed)
-	if err != nil {
+	if err != nil && !errors.Is(err, hostpath.ErrIrregular) { // which is sealed by nobody
 		return err
 	}
 	value := b[bytes.IndexByte(b, '\n')+1:]
@@ -108,29 +103,16 @@ func (s *Store) read(dir, name string, v any) error {
 // maxSealed bounds a sealed file, in bytes.
 const maxSealed = 256 << 20
 
-// readRegular reads a file that somebody else may have made: no symlink, no fifo, which would block, and
-// none of more than limit bytes.
+// readRegular reads a file that somebody else may have made: no symlink.
 func readRegular(file string, limit int64) ([]byte, error) {
-	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: hostpath.Quote(file), Err: err}
-	}
-	f := os.NewFile(uintptr(fd), file)
-	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() || info.Size() > limit {
-		return nil, &fs.PathError{Op: "read", Path: hostpath.Quote(file), Err: errNotOurs}
-	}
-	return io.ReadAll(io.LimitReader(f, limit))
+	fd, err := hostpath.Openat(unix.AT_FDCWD, file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	return hostpath.ReadRegular(fd, err, file, limit)
 }
 
 // write writes a file completely or not at all.
 func (s *Store) write(dir, name string, v any) error { return s.put(dir, name, v, false) }
 
-// sync is write, with the data on the disk first.
-func (s *Store) sync(dir, name string, v any) error { return s.put(dir, name, v, true) }
-
+// put is write, with the data on the disk first if sync says so.
 func (s *Store) put(dir, name string, v any, sync bool) error {
 	value, err := json.Marshal(v)
 	if err != nil {

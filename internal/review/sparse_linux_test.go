@@ -45,7 +45,7 @@ func TestManyNames(t *testing.T) {
 	r := w.open()
 	defer r.Close()
 	w.check(r.openTrees())
-	c := &Comparison{Root: w.root, Upper: r.trees[0].upper, Lower: r.trees[0].lower, used: usage{compared: maxCompared - 20},
+	c := &Comparison{Root: w.root, Upper: r.trees[0].upper, Lower: r.trees[0].lower, used: usage{compared: maxCompared - 20}, Denied: anything.Denied,
 		Same: func(p string, used *int64) (bool, error) { return same(r.trees[0].upper, r.trees[0].lower, p, used) }}
 	changes, err := c.Changes()
 	w.check(err)
@@ -72,7 +72,7 @@ func TestSparse(t *testing.T) {
 
 	before := w.threadHasRead()
 	r := w.open()
-	set, err := r.Changes(context.Background(), Rules{})
+	set, err := r.Changes(context.Background(), anything)
 	w.check(err)
 	got := ""
 	for i := range set.Changes {
@@ -131,7 +131,7 @@ func TestManySparse(t *testing.T) {
 	before := w.threadHasRead()
 	r := w.open()
 	defer r.Close()
-	set, err := r.Changes(context.Background(), Rules{})
+	set, err := r.Changes(context.Background(), anything)
 	w.check(err)
 	whys := map[string]int{}
 	for _, c := range set.Changes {
@@ -139,7 +139,7 @@ func TestManySparse(t *testing.T) {
 			whys[c.Refused]++
 		}
 	}
-	if whys[errLarge.Error()] != files-16 || whys["an index of git that is not understood"] != 16 || whys[""] != files {
+	if whys["a file of git that is too large to read, or too large together with others"] != files-16 || whys["an index of git that is not understood"] != 16 || whys[""] != files {
 		t.Errorf("%v", whys)
 	}
 	dirs, left, done, err := r.Export(context.Background(), set, []string{"f0", "f1", "f10", "f11", "f12", "f13", "f14", "f15", "f16", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9"})

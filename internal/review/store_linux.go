@@ -151,7 +151,7 @@ func (s *Store) Join(ctx context.Context, name, sandbox, credentialKey string) (
 		if err == nil && !complete {
 			return r, nil
 		}
-		r.lock.release()
+		hostpath.Unlock(r.lock)
 		if err != nil {
 			return nil, err
 		}
@@ -201,7 +201,7 @@ func (r *Review) Add(ctx context.Context, source, upper, lock string, gitDirs ..
 	if at.Dev != here.Dev {
 		return fmt.Errorf("%w: %q lies on another file system, or subvolume, than the review in %q", ErrPlace, source, r.dir)
 	}
-	begun, err := tick(ctx, r.dir)
+	begun, err := tick(ctx, r.lock)
 	if err != nil {
 		return err
 	}
@@ -237,18 +237,12 @@ func (r *Review) Add(ctx context.Context, source, upper, lock string, gitDirs ..
 	return err
 }
 
-// tick returns the file system's current time, after the next tick has begun: later changes differ
-// from earlier ones.
-func tick(ctx context.Context, dir string) (int64, error) {
-	f, err := os.CreateTemp(dir, "clock-")
-	if err != nil {
-		return 0, err
-	}
-	defer os.Remove(f.Name())
-	defer f.Close()
+// tick returns the current time of the file system of an open file, after the next tick has begun: later
+// changes differ from earlier ones.
+func tick(ctx context.Context, fd int) (int64, error) {
 	for begun := int64(0); ; {
 		var st unix.Stat_t
-		if err := errors.Join(unix.Futimes(int(f.Fd()), []unix.Timeval{{}, {}}), unix.Fstat(int(f.Fd()), &st)); err != nil {
+		if err := errors.Join(unix.Futimes(fd, nil), unix.Fstat(fd, &st)); err != nil {
 			return 0, err
 		}
 		if begun == 0 {
@@ -294,7 +288,7 @@ func (s *Store) List() (list []Info, err error) {
 			one.Applied = has(dir, journalFile) // an apply was killed
 		}
 		if lock, err := lockIn(hostpath.NoWait(), dir); err == nil {
-			lock.release()
+			hostpath.Unlock(lock)
 		} else {
 			one.InUse = errors.Is(err, ErrInUse)
 		}
@@ -308,7 +302,7 @@ type Review struct {
 	Name  string
 	store *Store
 	dir   string
-	lock  lock
+	lock  int // an open file
 	rec   record
 	// Recovered describes what was done about an interrupted apply.
 	Recovered []string
@@ -346,30 +340,21 @@ func (s *Store) Open(ctx context.Context, name string) (*Review, error) {
 	}
 	err = s.read(dir, recordFile, &r.rec)
 	for _, l := range r.rec.Layers {
-		if err == nil {
-			err = r.mounterGone(ctx, filepath.Join(dir, string(l.Lock)))
+		if err == nil && has(dir, string(l.Lock)) { // its mounter may not be gone yet
+			var fd int
+			if fd, err = lockFileAt(ctx, filepath.Join(dir, string(l.Lock))); err == nil {
+				hostpath.Unlock(fd)
+			}
 		}
 	}
 	if err == nil {
 		r.Recovered, err = r.recover(ctx)
 	}
 	if err != nil {
-		r.lock.release()
+		hostpath.Unlock(r.lock)
 		return nil, err
 	}
 	return r, nil
-}
-
-// mounterGone waits until no mounter holds the lock of a layer.
-func (r *Review) mounterGone(ctx context.Context, file string) error {
-	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	lock, err := lockFileAt(ctx, file)
-	if err == nil {
-		lock.release()
-	}
-	return err
 }
 
 // Sandbox is the definition of the review's first command.
@@ -393,7 +378,7 @@ func (r *Review) Close() {
 	if r.dir != "" && r.unused() {
 		_ = r.store.remove(context.Background(), r.dir)
 	}
-	r.lock.release()
+	hostpath.Unlock(r.lock)
 }
 
 func (r *Review) closeTrees() {
@@ -446,33 +431,25 @@ func checkName(name string) error {
 	return nil
 }
 
-// A lock is an open file.
-type lock int
-
-func (l lock) release() { hostpath.Unlock(int(l)) }
-
 // lockIn takes the lock of a review's directory. It returns fs.ErrNotExist if the directory is
 // gone.
-func lockIn(ctx context.Context, dir string) (lock, error) {
+func lockIn(ctx context.Context, dir string) (int, error) {
 	return lockFileAt(ctx, filepath.Join(dir, lockFile))
 }
 
-func lockFileAt(ctx context.Context, file string) (lock, error) {
+func lockFileAt(ctx context.Context, file string) (int, error) {
 	fd, err := hostpath.LockAt(ctx, unix.AT_FDCWD, file, unix.LOCK_EX)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = sessiondir.InUse(fmt.Sprintf("review %q", filepath.Base(filepath.Dir(file))), file, ErrInUse)
 	}
-	return lock(fd), err
+	return fd, err
 }
 
 // shown is a path of a tree as people know it.
 func (r *Review) shown(layer int, p string) string {
-	source := string(r.rec.Layers[layer].Source)
-	if source == r.store.root {
-		return p
+	full := filepath.Join(string(r.rec.Layers[layer].Source), p)
+	if full == r.store.root {
+		return "."
 	}
-	if paths.Inside(r.store.root, source) {
-		return strings.TrimPrefix(filepath.Join(source, p), r.store.root+"/")
-	}
-	return filepath.Join(source, p)
+	return strings.TrimPrefix(full, r.store.root+"/")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"strconv"
@@ -239,19 +240,10 @@ func nodeOf(st *unix.Stat_t) Node {
 	return n
 }
 
-// file opens a regular file for reading.
-func (t *tree) file(p string) (*os.File, error) {
+// file opens a regular file of at most limit bytes for reading.
+func (t *tree) file(p string, limit int64) (*hostpath.RegularFile, error) {
 	fd, err := t.open(p, unix.O_RDONLY|unix.O_NONBLOCK)
-	if err != nil {
-		return nil, t.error("open", p, err)
-	}
-	f := os.NewFile(uintptr(fd), path.Join(t.path, p))
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		f.Close()
-		return nil, t.error("open", p, unix.EINVAL)
-	}
-	return f, nil
+	return hostpath.Regular(fd, err, path.Join(t.path, p), limit)
 }
 
 // data returns the bounds of the next part of a file, from an offset, that is not a hole; from is
@@ -273,24 +265,23 @@ func data(f *os.File, at, size int64) (from, to int64) {
 // same reports whether a file has the same contents in both trees, as [Comparison.Same]. A file that
 // cannot be read is different.
 func same(a, b *tree, p string, used *int64) (bool, error) {
-	one, err := a.file(p)
-	other, otherErr := b.file(p)
-	defer one.Close() // one may be nil
-	defer other.Close()
+	one, err := a.file(p, math.MaxInt64)
+	if err == nil {
+		defer one.File.Close()
+	}
+	other, otherErr := b.file(p, math.MaxInt64)
+	if otherErr == nil {
+		defer other.File.Close()
+	}
 	if err = errors.Join(err, otherErr); isShortage(err) {
 		return false, err
-	} else if err != nil {
+	} else if err != nil || one.Size() != other.Size() {
 		return false, nil
 	}
-	info, err := one.Stat()
-	otherInfo, otherErr := other.Stat()
-	if err = errors.Join(err, otherErr); err != nil || info.Size() != otherInfo.Size() {
-		return false, err
-	}
 	var left, right [64 << 10]byte
-	for at, size := int64(0), info.Size(); at < size; {
-		from, to := data(one, at, size)
-		if otherFrom, otherTo := data(other, at, size); otherFrom < from {
+	for at, size := int64(0), one.Size(); at < size; {
+		from, to := data(one.File, at, size)
+		if otherFrom, otherTo := data(other.File, at, size); otherFrom < from {
 			from, to = otherFrom, otherTo
 		}
 		for at = from; at < to; {
@@ -314,11 +305,11 @@ func same(a, b *tree, p string, used *int64) (bool, error) {
 
 // copyFile copies the first bytes of a regular file of a tree to a new one, or makes none.
 func (t *tree) copyFile(to string, of *tree, p string, size int64, mode uint32) error {
-	from, err := of.file(p)
+	from, err := of.file(p, math.MaxInt64)
 	if err != nil {
 		return err
 	}
-	defer from.Close()
+	defer from.File.Close()
 	dir, name, err := t.in(to)
 	if err != nil {
 		return t.error("open", to, err)
@@ -329,7 +320,7 @@ func (t *tree) copyFile(to string, of *tree, p string, size int64, mode uint32) 
 	}
 	f := os.NewFile(uintptr(fd), to)
 	defer f.Close()
-	if err = copyData(f, from, size); err != nil {
+	if err = copyData(f, from.File, size); err != nil {
 		unix.Unlinkat(dir, name, 0)
 	}
 	return err

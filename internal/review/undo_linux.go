@@ -25,34 +25,27 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	for _, one := range list {
-		if !has(filepath.Join(s.dir, one.Name), journalFile) {
-			continue
-		}
-		r, err := s.Open(ctx, one.Name)
-		if err != nil {
-			return one.Name, nil, err
-		}
-		r.Close() // if another process was faster, this one may open the review again
-		if len(r.Recovered) > 0 {
-			return one.Name, r.Recovered[1:], nil
-		}
-	}
 	list = slices.DeleteFunc(list, func(i Info) bool { return !i.Applied })
 	if len(list) == 0 {
 		return "", nil, fmt.Errorf("%w: no review of this workspace was applied, or it was undone or changed since", ErrUndo)
 	}
 	last := slices.MaxFunc(list, func(a, b Info) int { return a.Used.Compare(b.Used) })
+	if i := slices.IndexFunc(list, func(i Info) bool { return has(filepath.Join(s.dir, i.Name), journalFile) }); i >= 0 {
+		last = list[i]
+	}
 	r, err := s.Open(ctx, last.Name)
 	if err != nil {
 		return last.Name, nil, err
 	}
 	defer r.Close()
+	if len(r.Recovered) > 0 {
+		return last.Name, r.Recovered[1:], nil
+	}
 	lock, err := lockFileAt(ctx, filepath.Join(s.dir, applyLock))
 	if err != nil {
 		return last.Name, nil, err
 	}
-	defer lock.release()
+	defer hostpath.Unlock(lock)
 	changed, j, err := r.changedSince()
 	if err != nil || len(changed) > 0 {
 		return last.Name, changed, errors.Join(err, fmt.Errorf("%w: the workspace was changed since", ErrUndo))
@@ -136,14 +129,14 @@ func (r *Review) rewritten(j *journal) (list []string, err error) {
 				continue
 			}
 			above := Place{at.Side, at.Layer, name(path.Dir(string(at.Path)))}
-			dir, err := t.Look(string(above.Path))
+			dir, err := r.look(above)
 			if err != nil {
 				return nil, err
 			}
 			mode, opened := opens[above]
 			blocked := dir.Kind == Directory && dir.Mode&0o300 != 0o300 && os.Geteuid() != 0 && !(opened && mode == dir.Mode)
 			if at.Side == Upper && !blocked {
-				n, err := t.Look(string(at.Path))
+				n, err := r.look(at)
 				if err != nil {
 					return nil, err
 				}
@@ -209,7 +202,14 @@ func (r *Review) takeBack(j *journal) (report []string, err error) {
 			return report, err
 		}
 	}
-	if err := r.forgetApplied(j); err != nil {
+	known, err := r.known() // without what the journal put into the workspace
+	if err == nil {
+		known, err = r.addRestored(known[:min(j.Known, len(known))], j.Steps)
+	}
+	if err == nil {
+		err = r.store.write(r.dir, knownFile, known)
+	}
+	if err != nil {
 		return report, err
 	}
 	if kept {
@@ -222,18 +222,6 @@ func (r *Review) takeBack(j *journal) (report []string, err error) {
 	return report, nil
 }
 
-// forgetApplied forgets what an undone journal put into the workspace, and records the restored files.
-func (r *Review) forgetApplied(j *journal) error {
-	known, err := r.known()
-	if err == nil {
-		known, err = r.addRestored(known[:min(j.Known, len(known))], j.Steps)
-	}
-	if err != nil {
-		return err
-	}
-	return r.store.write(r.dir, knownFile, known)
-}
-
 // addRestored adds the workspace's own files that steps left in their places, or put back: they have
 // another change time, and the next attempt must find the same changes.
 func (r *Review) addRestored(known []appliedPath, steps []Step) ([]appliedPath, error) {
@@ -242,7 +230,7 @@ func (r *Review) addRestored(known []appliedPath, steps []Step) ([]appliedPath, 
 		if !step.Clean || at.Side != Host {
 			continue
 		}
-		n, err := r.tree(at).Look(string(at.Path))
+		n, err := r.look(at)
 		if err != nil {
 			return nil, err
 		}
@@ -283,7 +271,7 @@ func (s *Store) forgetOthers(ctx context.Context, but *Review) {
 			other := Review{dir: dir}
 			_ = other.forget(ctx)
 		}
-		lock.release()
+		hostpath.Unlock(lock)
 	}
 }
 
@@ -310,7 +298,7 @@ func (r *Review) recover(ctx context.Context) (report []string, err error) {
 		return report, err
 	}
 	for _, e := range entries { // of killed processes
-		if n := e.Name(); n == slotsDir || strings.HasPrefix(n, "new-") || strings.HasPrefix(n, "clock-") || strings.HasPrefix(n, diffPrefix) {
+		if n := e.Name(); n == slotsDir || strings.HasPrefix(n, "new-") || strings.HasPrefix(n, diffPrefix) {
 			err := sessiondir.RemoveTree(ctx, r.dir, n)
 			if errors.Is(err, unix.ENOTDIR) {
 				err = os.Remove(filepath.Join(r.dir, n))

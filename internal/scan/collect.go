@@ -22,7 +22,7 @@ func fileAt(path string) (id file, names uint64) {
 
 // collect returns what the remembered directories contain.
 func (w *walk) collect() []Found {
-	c := &collection{walk: w, files: map[file]*Found{}, direct: map[string]*Found{}, single: map[string]file{}}
+	c := &collection{walk: w, files: map[file]*Found{}, direct: map[string]*Found{}}
 	for _, n := range w.root.dirs {
 		c.addRoot(n)
 		c.gather(n, n.name)
@@ -30,10 +30,9 @@ func (w *walk) collect() []Found {
 	if c.mayHaveLinks() {
 		for _, n := range w.root.dirs {
 			c.addLinks(n, n.name)
-		}
-		for path, id := range c.single {
-			if h := c.files[id]; h != nil {
-				c.addLink(h, path)
+			id, _ := fileAt(n.name) // it can be a file itself
+			if h := c.files[id]; h != nil && c.direct[n.name] == nil {
+				c.addLink(h, n.name)
 			}
 		}
 		c.checkInodes()
@@ -45,7 +44,6 @@ type collection struct {
 	*walk
 	files  map[file]*Found   // the hidden files; of a file in a hidden directory, the directory
 	direct map[string]*Found // files that match, by name
-	single map[string]file   // roots that are files and match no pattern
 	found  []Found
 }
 
@@ -62,11 +60,8 @@ func (c *collection) addRoot(n *node) {
 			f.Reason = SensitiveName
 		}
 	}
-	switch {
-	case f.Pattern >= 0 || f.Reason == SensitiveName:
+	if f.Pattern >= 0 || f.Reason == SensitiveName {
 		c.add(f, uint64(st.Dev))
-	case f.inode != 0:
-		c.single[n.name] = file{uint64(st.Dev), st.Ino}
 	}
 }
 

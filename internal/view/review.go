@@ -88,21 +88,11 @@ func (v *View) HiddenFrom(table []shared.Entry) func(p string) bool {
 	}
 }
 
-// Behind says why commands cannot lead a symlink of the host to end: a pattern of the definition
-// matches the link as a directory, or could match behind it and not where that lies.
-func (v *View) Behind(link, end string) string {
-	for _, rules := range [...][]Rule{v.deny, v.protected} {
-		if i := SetOf(rules).Behind(link, end); i >= 0 {
-			return rules[i].Why + " could match behind it"
-		}
-	}
-	return ""
-}
-
 // Unwritable returns two functions for paths of the host. denied says why commands cannot change a
-// path, or lead it elsewhere, or could not if the file existed, by the definition's patterns. above
-// says, for a directory above such paths, what lies beneath it. Both may return "".
-func (v *View) Unwritable(table []shared.Entry) (denied func(p string, directory bool) string, above func(p string) string) {
+// path, or lead it elsewhere, or could not if the file existed, by the definition's patterns. behind says
+// why commands cannot put a symlink there that leads to end: a pattern matches the link as a directory, or
+// could match behind it and not where that lies, or such a path lies beneath. Both may return "".
+func (v *View) Unwritable(table []shared.Entry) (denied func(p string, directory bool) string, behind func(link, end string) string) {
 	why := func(e *shared.Entry) string {
 		if e != nil && (e.Access == shared.Hidden || e.Access == shared.ReadOnly) {
 			return e.Why
@@ -124,11 +114,18 @@ func (v *View) Unwritable(table []shared.Entry) (denied func(p string, directory
 	}
 	deny, protect := covering(v.deny), covering(v.protected)
 	return func(p string, directory bool) string {
-		e, _ := find(p)
-		reason := cmp.Or(exactly[p], why(e))
-		if v.in.HideSensitive && !directory && Sensitive(path.Base(p)) {
-			reason = cmp.Or(reason, OriginSensitive)
+			e, _ := find(p)
+			reason := cmp.Or(exactly[p], why(e))
+			if v.in.HideSensitive && !directory && Sensitive(path.Base(p)) {
+				reason = cmp.Or(reason, OriginSensitive)
+			}
+			return cmp.Or(reason, deny(p, directory), protect(p, directory))
+		}, func(link, end string) string {
+			for _, rules := range [...][]Rule{v.deny, v.protected} {
+				if i := SetOf(rules).Behind(link, end); i >= 0 {
+					return rules[i].Why + " could match behind it"
+				}
+			}
+			return beneath[link]
 		}
-		return cmp.Or(reason, deny(p, directory), protect(p, directory))
-	}, func(p string) string { return beneath[p] }
 }

@@ -40,10 +40,7 @@ func List(indent string, texts []string) string {
 
 func Quote(s string) string { return hostpath.Shown(s) }
 
-// QuoteAll quotes a command line for a shell.
-func QuoteAll(args []string) string { return hostpath.ShellQuotedAll(args, hostpath.Visible) }
-
-func ShellQuote(s string) string { return hostpath.ShellQuoted(s) }
+func ShellQuote(words ...string) string { return hostpath.ShellQuoted(words...) }
 
 // OneLine joins the lines of text, so that it cannot imitate more lines of a question.
 func OneLine(s string) string { return Printable(strings.ReplaceAll(s, "\n", " ")) }

@@ -90,7 +90,7 @@ func TestQuotingInShell(t *testing.T) {
 		"\x01\x7f\x80", "\xffab", "\u202ercs", "\u00e9\n", "\U0001f600\n", "!x", "~", "*", "{a,b}", "[x]", "#", "\u2800", strings.Repeat("x", 5000) + "\n\""}
 	// All pairs, so that what ends one word badly meets every other.
 	for _, first := range words {
-		cmd := exec.Command(bash, "--norc", "-c", "printf '%s\\0' "+QuoteAll(append([]string{first}, words...)))
+		cmd := exec.Command(bash, "--norc", "-c", "printf '%s\\0' "+ShellQuote(append([]string{first}, words...)...))
 		cmd.Env, cmd.Dir = []string{"LC_ALL=C.UTF-8"}, t.TempDir()
 		out, err := cmd.CombinedOutput()
 		if want := strings.Join(append([]string{first}, words...), "\x00") + "\x00"; err != nil || string(out) != want {

@@ -89,7 +89,7 @@ func scopeText(j *ApprovalJSON) string {
 
 // commandText shortens a command line for a table.
 func commandText(j *ApprovalJSON) string {
-	text := cli.QuoteAll(j.Argv)
+	text := cli.ShellQuote(j.Argv...)
 	if j.Script != "" {
 		text = strings.TrimRight("-c "+cli.ShellQuote(j.Script)+" "+text, " ")
 	}

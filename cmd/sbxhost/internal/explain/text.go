@@ -49,7 +49,7 @@ func (e *Report) text(all bool) string {
 	section("Environment, by origin:", e.environment())
 	section("Settings, and where they came from:", settingRows(e.Settings))
 	if len(e.Launcher) > 0 {
-		fmt.Fprintf(&b, "\nLauncher:\n  %s\n", cli.QuoteAll(e.Launcher))
+		fmt.Fprintf(&b, "\nLauncher:\n  %s\n", cli.ShellQuote(e.Launcher...))
 	}
 	for _, d := range e.Documents {
 		fmt.Fprintf(&b, "\n%s:\n", cli.Printable(d.Name))
@@ -133,8 +133,8 @@ func (e *Report) summary() [][]string {
 	if e.Session != nil {
 		add(true, "session", cmp.Or(e.Session.Name, "ends with the command")+" ("+cli.Quote(e.Session.Dir)+")")
 	}
-	add(e.Script, "command", strings.TrimRight("a script "+cli.QuoteAll(e.Command), " "))
-	add(!e.Script && e.Command != nil, "command", cli.QuoteAll(e.Command))
+	add(e.Script, "command", strings.TrimRight("a script "+cli.ShellQuote(e.Command...), " "))
+	add(!e.Script && e.Command != nil, "command", cli.ShellQuote(e.Command...))
 	add(e.TTY, "terminal", "of its own")
 	return rows
 }

@@ -488,7 +488,7 @@ func (r *client) name() string {
 	if r.args == nil {
 		return "a process"
 	}
-	return "sbx " + cli.QuoteAll(r.args)
+	return "sbx " + cli.ShellQuote(r.args...)
 }
 
 // hello reads what a client wants: a command, if hello is not nil.

@@ -159,7 +159,7 @@ func rightToLeft(r rune) bool {
 // inOrder quotes words for a shell, with escapes in place of invisible letters and letters that are
 // written from right to left.
 func inOrder(words []string) string {
-	return hostpath.ShellQuotedAll(words, func(r rune) bool { return hostpath.Visible(r) && !rightToLeft(r) })
+	return hostpath.ShellQuotedFor(func(r rune) bool { return hostpath.Visible(r) && !rightToLeft(r) }, words...)
 }
 
 // pathInOrder is the same for Quote.

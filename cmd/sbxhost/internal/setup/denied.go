@@ -70,7 +70,7 @@ func approveAhead(a *cli.App, r *host.ApprovalRequest, flags *Flags) string {
 	case r.Script != "":
 		args = append(args, "-c", r.Script)
 	}
-	text := cli.QuoteAll(append(append(args, "--"), r.Args...))
+	text := cli.ShellQuote(append(append(args, "--"), r.Args...)...)
 	if utf8.RuneCountInString(text) > maxHint {
 		return what + ": sbxhost approvals add, with the flags and the command line just as they are"
 	}

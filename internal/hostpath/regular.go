@@ -1,0 +1,48 @@
+//go:build unix
+
+package hostpath
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// ErrIrregular says that something else is there than a regular file, or a larger one than is read.
+var ErrIrregular = errors.New("not a regular file")
+
+// A RegularFile is an open file. Its Size is the size at the time of the opening.
+type RegularFile struct {
+	*io.SectionReader
+	File *os.File
+}
+
+// Regular takes a descriptor of a regular file of at most limit bytes, or closes it. openErr says why it is
+// not open. To open it with O_NONBLOCK keeps a fifo from blocking the caller.
+func Regular(fd int, openErr error, path string, limit int64) (*RegularFile, error) {
+	if openErr != nil {
+		return nil, fmt.Errorf("open %s: %w", Quote(path), openErr)
+	}
+	f := os.NewFile(uintptr(fd), path)
+	info, err := f.Stat()
+	if err == nil && info.Mode().IsRegular() && info.Size() <= limit {
+		// Its readers read nothing of an empty file. Files of /proc are empty: a read of kmsg would wait, and take messages from other readers.
+		return &RegularFile{io.NewSectionReader(f, 0, info.Size()), f}, nil
+	}
+	f.Close()
+	if err == nil {
+		err = fmt.Errorf("%s has more than %d bytes, or is %w", Quote(path), limit, ErrIrregular)
+	}
+	return nil, err
+}
+
+// ReadRegular reads such a file, and closes it.
+func ReadRegular(fd int, openErr error, path string, limit int64) ([]byte, error) {
+	f, err := Regular(fd, openErr, path, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer f.File.Close()
+	return io.ReadAll(f)
+}
