@@ -119,7 +119,7 @@ func (b *box) launch(context.Context, *shared.Command) (*cmdengine.Launch, error
 	l := &cmdengine.Launch{
 		Cmd:         &exec.Cmd{},
 		Confinement: sandboxinit.Confinement{Rooted: true},
-		Spawn: func(ctx context.Context, _ string, _ []string, _ []*os.File, _ *os.File) (_ cmdengine.Process, err error) {
+		Spawn: func(ctx context.Context, _ []string, _ []*os.File, _ *os.File) (_ cmdengine.Process, err error) {
 			v, err = b.start(ctx)
 			return v, err
 		},

@@ -85,10 +85,10 @@ func TestHiddenIsRefused(t *testing.T) {
 
 func TestCredentialFor(t *testing.T) {
 	t.Parallel()
-	root := identity{groups: []uint32{0, 4}}
-	dev := identity{uid: 7, gid: 8, groups: []uint32{8, 9}}
+	root := shared.User{Groups: []uint32{0, 4}}
+	dev := shared.User{UID: 7, GID: 8, Groups: []uint32{8, 9}}
 	for name, test := range map[string]struct {
-		self   identity
+		self   shared.User
 		user   *shared.User
 		groups []uint32
 		change bool

@@ -1,7 +1,6 @@
 package cmdengine
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -231,11 +230,10 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 	}
 	path, file := c.Path, c.Path
 	if path == "" {
-		found, refused := sandboxinit.Resolve(c.Args, "", c.Env, cmp.Or(dir, "."), 0)
-		if refused != nil {
-			return nil, nil, execError(refused, whereDirect)
+		if file, err = LookPath(c.Args[0], dir, c.Env); err != nil {
+			return nil, nil, err
 		}
-		path, file = found.Path, found.Path
+		path = file
 		if dir != c.Dir && strings.Contains(c.Args[0], "/") {
 			path = c.Args[0] // relative to dir, which has no name for a script
 		}
