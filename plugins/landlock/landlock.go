@@ -9,11 +9,9 @@ import (
 	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 
-const version = "0.1.0-dev"
-
 var info = shared.Info{
 	Name:    "landlock",
-	Version: version,
+	Version: "0.1.0-dev",
 	Doc:     "Landlock and a filter of system calls, for machines without namespaces: it needs no privilege, and enforces less",
 	Features: shared.Features{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost,
