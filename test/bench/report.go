@@ -3,15 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 )
 
 // A report is what was measured, for a person with a terminal of 100 columns.
 type report struct {
-	text  strings.Builder
-	rows  []row
-	goals []goal
+	text    strings.Builder
+	medians map[string]float64 // of what was compared last under a name
+	goals   []goal
 }
 
 // goal is one of the project's and what was measured of it.
@@ -39,28 +38,17 @@ func (r *report) compare(ctx context.Context, title string, group []contender, r
 	r.line("\n%s", title)
 	r.line("  %-45s %9s %9s %12s", "", "p50 ms", "p95 ms", "of the first")
 	for i, c := range group {
-		one := row{c.name, percentile(samples[i], 50), percentile(samples[i], 95)}
-		r.rows = append(r.rows, one)
-		r.line("  %-45s %9.2f %9.2f %11.2fx", one.name, one.p50, one.p95, r.of(c.name, group[0].name))
+		r.medians[c.name] = percentile(samples[i], 50)
+		r.line("  %-45s %9.2f %9.2f %11.2fx", c.name, r.medians[c.name], percentile(samples[i], 95), r.of(c.name, group[0].name))
 	}
-}
-
-// p50 is the median of what was compared last under a name, and 0 where nothing was.
-func (r *report) p50(name string) float64 {
-	for _, one := range slices.Backward(r.rows) {
-		if one.name == name {
-			return one.p50
-		}
-	}
-	return 0
 }
 
 // of is the ratio of two medians, and 0 where there is nothing to compare.
 func (r *report) of(name, first string) float64 {
-	if r.p50(first) == 0 {
+	if r.medians[first] == 0 {
 		return 0
 	}
-	return r.p50(name) / r.p50(first)
+	return r.medians[name] / r.medians[first]
 }
 
 func (r *report) atMost(name string, measured, bound float64, unit string) {

@@ -35,7 +35,6 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	trees := v.makeTrees()
 	defer func() { check(s.run(v.command(trees[0], s.lean, "serve", "-stop"))) }()
 	repository := trees[0]
-	const plainName, sbxName = namePlain, "sbx"
 	floor, stopFloor := v.startFloor(repository)
 	defer stopFloor()
 	plainIn := func(dir string, _ int) *exec.Cmd { return v.command(dir, plain[0], plain[1:]...) }
@@ -50,9 +49,9 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	directories := [...]string{".", "a", "a/b", "c", "d", "e"}
 	audited := v.writeAudited(repository)
 	group := []contender{
-		row(plainName, plainIn),
+		row(namePlain, plainIn),
 		row("the floor of a server", func(dir string, _ int) *exec.Cmd { return v.command(dir, floor[0], floor[1:]...) }),
-		row(sbxName, sbxIn),
+		row("sbx", sbxIn),
 		row("sbx, a variable differs", func(dir string, i int) *exec.Cmd {
 			cmd := sbxIn(dir, i)
 			cmd.Env = append(cmd.Env, fmt.Sprint("STEP_ID=", i))
@@ -70,7 +69,7 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	}
 	r.compare(ctx, fmt.Sprintf("The server of sbx, %d commands back to back", burst), group, min(o.rounds, 40))
 	for _, c := range group[2:] {
-		r.atMost(c.name+", of plain bwrap", r.of(c.name, plainName), 1.5, "x")
+		r.atMost(c.name+", of plain bwrap", r.of(c.name, namePlain), 1.5, "x")
 	}
 	together := func(name string, call func(dir string, i int) *exec.Cmd) contender {
 		return contender{name: name, run: func() error {
