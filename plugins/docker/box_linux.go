@@ -42,7 +42,7 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 		return nil, err
 	}
 	return &cmdengine.Attachment{Launch: b.launch, Plan: b.plan, Close: b.vessels.Wait,
-		Events: func(*shared.Command) []shared.Event { return b.notes }}, nil
+		Events: func() []shared.Event { return b.notes }}, nil
 }
 
 func (b *box) open(ctx context.Context, spec *shared.Spec) error {

@@ -183,7 +183,7 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 	for _, h := range s.holdings {
 		notes = append(notes, h.event())
 	}
-	for _, e := range append(notes, s.attached.Events(cmd)...) {
+	for _, e := range append(notes, s.attached.Events()...) {
 		p.events.Send(e)
 	}
 	return p, nil
