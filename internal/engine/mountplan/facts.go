@@ -51,8 +51,9 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 	slices.SortStableFunc(f.roots, func(a, b holder.Op) int { return int(a.Kind) - int(b.Kind) })
 
 	f.settings = settings(t)
+	isDir := func(p string) bool { e, err := t.lstat(p); return err == nil && e.kind == directory }
 	for _, p := range sysShown {
-		if e, err := t.lstat(p); err == nil && e.kind == directory {
+		if isDir(p) {
 			f.sys = append(f.sys, holder.Op{Kind: holder.ReadOnlyBind, Source: p, Dest: p})
 		}
 	}
@@ -73,7 +74,6 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 			f.covers = append(f.covers, holder.Op{Kind: holder.HideFile, Dest: c.path, Why: "kernel controls"})
 		}
 	}
-	isDir := func(p string) bool { e, err := t.lstat(p); return err == nil && e.kind == directory }
 	f.run, f.varTmp = isDir("/run"), isDir("/var/tmp")
 	if real, e := resolve(t, "/run/current-system"); e.kind == directory && systemPath(real) {
 		f.links = append(f.links, holder.Op{Kind: holder.Symlink, Source: real, Dest: "/run/current-system"})
