@@ -134,10 +134,10 @@ func (s *sandbox) initFor(ctx context.Context, c *Launch, cmd *shared.Command, s
 
 // notStarted cleans up after a command that did not start, and returns why.
 func (r *insideRun) notStarted(ctx context.Context, cause error) error {
-	var refused *sandboxinit.ExecError
+	refused, _ := errors.AsType[*sandboxinit.ExecError](cause)
 	unmade, _ := errors.AsType[*holder.MountError](cause)
 	lost := errors.Is(cause, sandboxinit.ErrInitLost)
-	if ctx.Err() != nil || !lost && unmade == nil && !errors.As(cause, &refused) {
+	if ctx.Err() != nil || !lost && unmade == nil && refused == nil {
 		// The processes inside may not end by themselves.
 		r.observe()
 		r.giveUp()
@@ -151,10 +151,10 @@ func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 		return ctx.Err()
 	case unmade != nil && r.launch.MountFailed != nil:
 		return r.launch.MountFailed(unmade)
-	case errors.As(cause, &refused) && (refused.Op == sandboxinit.OpMounts || refused.Op == sandboxinit.OpLandlock && refused.Path != ""):
+	case refused != nil && (refused.Op == sandboxinit.OpMounts || refused.Op == sandboxinit.OpLandlock && refused.Path != ""):
 		// A file may have been replaced at this moment.
 		return fmt.Errorf("%w: %w", ErrAgain, execError(refused, whereInside))
-	case errors.As(cause, &refused):
+	case refused != nil:
 		explained := execError(refused, whereInside)
 		if explained.Kind == shared.ErrNotFound {
 			explained.Hint = cmp.Or(explained.Hint, r.launch.NotFound)
