@@ -18,12 +18,12 @@ type goal struct {
 	name            string
 	measured, bound float64
 	unit            string
-	least           bool // bound is the least, else the most
+	relation        string // of what was measured to bound: <= or >=
 }
 
 // met is false of what could not be measured.
 func (g goal) met() bool {
-	if g.least {
+	if g.relation == ">=" {
 		return g.measured >= g.bound
 	}
 	return g.measured > 0 && g.measured <= g.bound
@@ -52,24 +52,26 @@ func (r *report) of(name, first string) float64 {
 }
 
 func (r *report) atMost(name string, measured, bound float64, unit string) {
-	r.goals = append(r.goals, goal{name, measured, bound, unit, false})
+	r.goals = append(r.goals, goal{name, measured, bound, unit, "<="})
+}
+
+// near is a goal for a ratio of two medians.
+func (r *report) near(name, first string, bound float64) {
+	r.atMost(name+", of "+first, r.of(name, first), bound, "x")
 }
 
 func (r *report) atLeast(name string, measured, bound float64, unit string) {
-	r.goals = append(r.goals, goal{name, measured, bound, unit, true})
+	r.goals = append(r.goals, goal{name, measured, bound, unit, ">="})
 }
 
 func (r *report) String() string {
 	r.line("\nGoals")
 	for _, g := range r.goals {
-		relation, verdict := "<=", "MISS"
-		if g.least {
-			relation = ">="
-		}
+		verdict := "MISS"
 		if g.met() {
 			verdict = "ok"
 		}
-		r.line("  %-52s %8.2f%-4s %s %7.2f%-4s %s", g.name, g.measured, g.unit, relation, g.bound, g.unit, verdict)
+		r.line("  %-52s %8.2f%-4s %s %7.2f%-4s %s", g.name, g.measured, g.unit, g.relation, g.bound, g.unit, verdict)
 	}
 	return r.text.String()
 }

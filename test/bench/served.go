@@ -69,7 +69,7 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	}
 	r.compare(ctx, fmt.Sprintf("The server of sbx, %d commands back to back", burst), group, min(o.rounds, 40))
 	for _, c := range group[2:] {
-		r.atMost(c.name+", of plain bwrap", r.of(c.name, namePlain), 1.5, "x")
+		r.near(c.name, namePlain, 1.5)
 	}
 	together := func(name string, call func(dir string, i int) *exec.Cmd) contender {
 		return contender{name: name, run: func() error {
@@ -86,7 +86,7 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	r.compare(ctx, fmt.Sprintf("Five agents in five worktrees, %d commands each", burst), []contender{
 		together(plainTogether, plainIn), together(sbxTogether, sbxIn),
 	}, min(o.rounds, 20))
-	r.atMost(sbxTogether+", of plain bwrap", r.of(sbxTogether, plainTogether), 1.5, "x")
+	r.near(sbxTogether, plainTogether, 1.5)
 	v.measureAgent(repository, o, r, plainIn, sbxIn)
 }
 
@@ -116,7 +116,7 @@ func (v *served) measureAgent(dir string, o options, r *report, plainIn, sbxIn f
 		}),
 	}, min(o.rounds, 3))
 	for _, name := range []string{sbxLoop, mcpLoop} {
-		r.atMost(name+", of plain bwrap", r.of(name, plainLoop), 1.25, "x")
+		r.near(name, plainLoop, 1.25)
 	}
 }
 
