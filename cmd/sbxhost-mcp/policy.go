@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,31 +123,28 @@ func (p *permissions) rootOf(dir string) (root string) {
 	return root
 }
 
-// directory returns the workspace and the directory of a command that asks for a directory. The
-// target of a symlink counts, and Host looks again when the command starts.
-func (p *permissions) directory(asked string) (root, dir string, err error) {
-	if asked == "" {
-		return p.rootOf(p.dir), p.dir, nil
-	}
-	if !filepath.IsAbs(asked) {
-		asked = filepath.Join(p.dir, asked)
-	}
-	if dir, err = filepath.EvalSymlinks(asked); err == nil {
-		if root = p.rootOf(dir); root != "" {
-			return root, dir, nil
+// place is where a command runs: its workspace, its directory and its sandbox.
+type place struct{ root, dir, sandbox string }
+
+// place returns the place of a command that asks for a directory and a sandbox. The target of a
+// symlink counts, and Host looks again when the command starts.
+func (p *permissions) place(directory, sandbox string) (at place, err error) {
+	at = place{p.rootOf(p.dir), p.dir, cmp.Or(sandbox, p.sandboxes[0])}
+	if directory != "" {
+		if !filepath.IsAbs(directory) {
+			directory = filepath.Join(p.dir, directory)
+		}
+		if at.dir, err = filepath.EvalSymlinks(directory); err == nil {
+			at.root = p.rootOf(at.dir)
+		}
+		if err != nil || at.root == "" {
+			// The answer is the same whether the directory exists or not: an agent must not find
+			// out which files exist outside.
+			return at, fmt.Errorf("directory: %q is not in a workspace for agents: %s", directory, strings.Join(p.roots, ", "))
 		}
 	}
-	// The answer is the same whether the directory exists or not: an agent must not find out which
-	// files exist outside.
-	return "", "", fmt.Errorf("directory: %q is not in a workspace for agents: %s", asked, strings.Join(p.roots, ", "))
-}
-
-func (p *permissions) sandbox(asked string) (string, error) {
-	if asked == "" {
-		return p.sandboxes[0], nil
+	if !slices.Contains(p.sandboxes, at.sandbox) {
+		return at, fmt.Errorf("sandbox: agents cannot use %q; they have %s", sandbox, strings.Join(p.sandboxes, ", "))
 	}
-	if !slices.Contains(p.sandboxes, asked) {
-		return "", fmt.Errorf("sandbox: agents cannot use %q; they have %s", asked, strings.Join(p.sandboxes, ", "))
-	}
-	return asked, nil
+	return at, nil
 }

@@ -83,11 +83,7 @@ func (s *server) changesOf(ctx context.Context, h *host.Host, name string) *chan
 
 func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewArguments) (*mcp.CallToolResult, *reviewResult, error) {
 	out := &reviewResult{Reviews: []host.ReviewInfo{}, Omitted: []string{}}
-	root, _, err := s.directory(in.Directory)
-	if err != nil {
-		return nil, nil, err
-	}
-	h, err := s.host(root)
+	h, at, err := s.host(in.Directory, "")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -104,7 +100,7 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 		return nil, nil, errors.New("digest: apply needs the one that diff gave")
 	case in.Name == "":
 		return nil, nil, errors.New("name: which review")
-	case in.Action == "discard" && !s.began(h, root, in.Name):
+	case in.Action == "discard" && !s.began(h, at.root, in.Name):
 		return nil, nil, fmt.Errorf("name: no command of this connection has begun a review %q, and another one is its user's to discard", in.Name)
 	}
 	r, err := h.OpenReview(ctx, in.Name)

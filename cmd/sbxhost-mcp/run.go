@@ -111,18 +111,11 @@ func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
 	if t := in.Timeout; t != nil && (*t <= 0 || *t > maxSeconds) {
 		return nil, fmt.Errorf("timeout: %v is no number of seconds above zero and up to %d", *t, maxSeconds)
 	}
-	root, dir, err := s.directory(in.Directory)
+	h, at, err := s.host(in.Directory, in.Sandbox)
 	if err != nil {
 		return nil, err
 	}
-	j := &job{stdout: newCapture(), stderr: newCapture(), done: make(chan struct{})}
-	if j.sandbox, err = s.permissions.sandbox(in.Sandbox); err != nil {
-		return nil, err
-	}
-	h, err := s.host(root)
-	if err != nil {
-		return nil, err
-	}
+	j := &job{sandbox: at.sandbox, stdout: newCapture(), stderr: newCapture(), done: make(chan struct{})}
 	earlier, err := h.Reviews()
 	if err != nil {
 		return nil, err
@@ -134,7 +127,7 @@ func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
 	life, j.cancel = context.WithCancel(life)
 	connected := context.AfterFunc(s.life, j.cancel)
 	cmd := h.Command(life, j.sandbox, in.Command...)
-	cmd.Script, cmd.Dir, cmd.Stdout, cmd.Stderr = in.Script, dir, j.stdout, j.stderr
+	cmd.Script, cmd.Dir, cmd.Stdout, cmd.Stderr = in.Script, at.dir, j.stdout, j.stderr
 	cmd.Review = in.Review
 	cmd.Background = j.stdout // for processes that it leaves running, in a sandbox that keeps them
 	cmd.Cancel = func() error { return cmd.Signal(syscall.SIGTERM) }
@@ -158,7 +151,7 @@ func (s *server) start(ctx context.Context, in runArguments) (*job, error) {
 		if name := j.report.Review; !slices.ContainsFunc(earlier, func(r host.ReviewInfo) bool { return r.Name == name }) {
 			made := madeOf(h, name)
 			s.mu.Lock()
-			s.begun[[2]string{root, name}] = made
+			s.begun[[2]string{at.root, name}] = made
 			s.mu.Unlock()
 		}
 		for i := range j.report.Denials {
@@ -330,23 +323,15 @@ func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in d
 	if err != nil {
 		return nil, nil, err
 	}
-	root, dir, err := s.directory(in.Directory)
+	h, at, err := s.host(in.Directory, in.Sandbox)
 	if err != nil {
 		return nil, nil, err
 	}
-	sandbox, err := s.permissions.sandbox(in.Sandbox)
-	if err != nil {
-		return nil, nil, err
-	}
-	h, err := s.host(root)
-	if err != nil {
-		return nil, nil, err
-	}
-	cmd := h.Command(ctx, sandbox, "true")
-	cmd.Dir = dir
+	cmd := h.Command(ctx, at.sandbox, "true")
+	cmd.Dir = at.dir
 	found, err := cmd.Denied(call)
 	for i := range found {
-		found[i].At = s.found.Place("", sandbox, found[i].Attribute)
+		found[i].At = s.found.Place("", at.sandbox, found[i].Attribute)
 	}
 	out.Denials = append(out.Denials, found...)
 	return nil, out, err

@@ -169,36 +169,38 @@ func (s *server) traits(sandbox string) string {
 	return " (" + strings.Join(list, "; ") + ")"
 }
 
-// host returns the host of a workspace.
-func (s *server) host(root string) (*host.Host, error) {
-	if err := s.unchanged(); err != nil {
-		return nil, err
+// host returns the host of the workspace in which a command runs, and its place.
+func (s *server) host(directory, sandbox string) (h *host.Host, at place, err error) {
+	if at, err = s.place(directory, sandbox); err == nil {
+		err = s.unchanged()
+	}
+	if err != nil {
+		return nil, at, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h := s.hosts[root]; h != nil {
-		return h, nil
+	if h = s.hosts[at.root]; h != nil {
+		return h, at, nil
 	}
 	if s.hosts == nil {
-		return nil, errEnded
+		return nil, at, errEnded
 	}
 	o := s.options
-	o.Workspace.Root, o.Dir = root, root
+	o.Workspace.Root, o.Dir = at.root, at.root
 	for _, other := range s.roots {
-		if other != root {
+		if other != at.root {
 			o.OtherBinds = append(slices.Clip(o.OtherBinds), host.Bind{Host: other, Writable: true})
 		}
 	}
-	h, err := host.New(s.life, o)
-	if err != nil {
-		return nil, err
+	if h, err = host.New(s.life, o); err != nil {
+		return nil, at, err
 	}
-	if h.Root() != root { // a command of a workspace around it put a symlink there
+	if h.Root() != at.root { // a command of a workspace around it put a symlink there
 		h.Close()
-		return nil, fmt.Errorf("directory: %q has become a symlink", root)
+		return nil, at, fmt.Errorf("directory: %q has become a symlink", at.root)
 	}
-	s.hosts[root] = h
-	return h, nil
+	s.hosts[at.root] = h
+	return h, at, nil
 }
 
 var errEnded = errors.New("the connection has ended")

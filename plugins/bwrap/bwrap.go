@@ -9,11 +9,9 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-const version = "0.1.0-dev"
-
 var info = shared.Info{
 	Name:    "bwrap",
-	Version: version,
+	Version: "0.1.0-dev",
 	Doc:     "Linux namespaces through bubblewrap: no daemon, no image, milliseconds a command",
 	Features: shared.Features{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkNames, shared.FeatureNetworkInject, shared.FeatureNetworkPorts,

@@ -84,7 +84,7 @@ func attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attachment, error)
 	return &cmdengine.Attachment{
 		Launch:   s.launch,
 		Plan:     s.plan,
-		Events:   func(*shared.Command) []shared.Event { return mountplan.Events(s.support, spec) },
+		Events:   func() []shared.Event { return mountplan.Events(s.support, spec) },
 		Fresh:    nsengine.FreshHome(s.spec, false),
 		Diagnose: s.diagnose,
 	}, nil

@@ -37,9 +37,12 @@ func mounts(ops []holder.Op) (list []sandboxinit.Mount, err error) {
 		m := sandboxinit.Mount{Path: o.Dest}
 		switch o.Kind {
 		case holder.ReadOnlyBind, holder.Bind, holder.Pin:
-			if m.Dev, m.Ino, err = sourceID(o.Source); err != nil {
+			info, err := mountplan.Lstat(o.Source)
+			if err != nil {
 				return nil, err
 			}
+			source := info.Sys().(*syscall.Stat_t)
+			m.Dev, m.Ino = source.Dev, source.Ino
 		case holder.Memory, holder.MountPoints, holder.HideFile, holder.HideDirectory:
 		default:
 			continue
@@ -47,13 +50,4 @@ func mounts(ops []holder.Op) (list []sandboxinit.Mount, err error) {
 		list = append(list, m)
 	}
 	return list, nil
-}
-
-func sourceID(source string) (dev, ino uint64, err error) {
-	info, err := mountplan.Lstat(source)
-	if err != nil {
-		return 0, 0, err
-	}
-	st := info.Sys().(*syscall.Stat_t)
-	return st.Dev, st.Ino, nil
 }

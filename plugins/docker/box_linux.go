@@ -42,7 +42,7 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 		return nil, err
 	}
 	return &cmdengine.Attachment{Launch: b.launch, Plan: b.plan, Close: b.vessels.Wait,
-		Events: func(*shared.Command) []shared.Event { return b.notes }}, nil
+		Events: func() []shared.Event { return b.notes }}, nil
 }
 
 func (b *box) open(ctx context.Context, spec *shared.Spec) error {
@@ -119,7 +119,7 @@ func (b *box) launch(context.Context, *shared.Command) (*cmdengine.Launch, error
 	l := &cmdengine.Launch{
 		Cmd:         &exec.Cmd{},
 		Confinement: sandboxinit.Confinement{Rooted: true},
-		Spawn: func(ctx context.Context, _ string, _ []string, _ []*os.File, _ *os.File) (_ cmdengine.Process, err error) {
+		Spawn: func(ctx context.Context, _ []string, _ []*os.File, _ *os.File) (_ cmdengine.Process, err error) {
 			v, err = b.start(ctx)
 			return v, err
 		},

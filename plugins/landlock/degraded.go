@@ -18,10 +18,9 @@ func degradedEvents(spec *shared.Spec, o options, abi int, d *domain) (events []
 	if spec.Network.Mode == shared.NetworkNone {
 		degraded("network", "there is no loopback either: that needs a network namespace")
 	}
-	switch {
-	case o.filter.UnixSockets:
+	if o.filter.UnixSockets {
 		degraded("config.unix_sockets", "commands can connect to every unix socket that you can connect to")
-	default:
+	} else {
 		degraded("unix_sockets", "commands can make only pairs of unix sockets, because Landlock cannot prevent connections")
 	}
 	if abi < 2 {

@@ -213,7 +213,7 @@ func alive(_ context.Context, init cmdengine.Process) bool {
 	return err == nil && ended.Signo == 0
 }
 
-func (s *openSandbox) events(*shared.Command) []shared.Event {
+func (s *openSandbox) events() []shared.Event {
 	return degradedEvents(s.spec, s.options, s.abi, s.last.Load().domain)
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/internal/engine/scratch"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
@@ -22,32 +23,18 @@ func environ(env []string, wants []want, home, temp string, follow func(string) 
 		}
 		return over.access >= a
 	}
-	have := func(p string, a access) bool {
-		p, err := follow(p)
-		return err == nil && shown(p, a)
-	}
-	out, hasTemp := make([]string, 0, len(env)+1), false
-	for _, entry := range env {
-		name, value, _ := strings.Cut(entry, "=")
-		switch {
-		case name == "PATH":
+	env = scratch.Environ(env, home, temp, func(name, value string) bool {
+		p, err := follow(value)
+		return err == nil && shown(p, map[string]access{"HOME": read, "TMPDIR": write}[name])
+	})
+	for i, entry := range env {
+		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
 			dirs := slices.DeleteFunc(strings.Split(value, ":"), func(dir string) bool {
 				p, err := follow(dir)
 				return !errors.Is(err, fs.ErrNotExist) && (err != nil || !shown(p, read))
 			})
-			entry = "PATH=" + strings.Join(dirs, ":")
-		case name == "HOME" && home != "" && !have(value, read):
-			entry = "HOME=" + home
-		case name == "TMPDIR":
-			hasTemp = true
-			if !have(value, write) {
-				entry = "TMPDIR=" + temp
-			}
+			env[i] = "PATH=" + strings.Join(dirs, ":")
 		}
-		out = append(out, entry)
 	}
-	if !hasTemp {
-		out = append(out, "TMPDIR="+temp)
-	}
-	return out
+	return env
 }

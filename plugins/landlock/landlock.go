@@ -1,6 +1,7 @@
 package landlock
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -9,11 +10,9 @@ import (
 	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 
-const version = "0.1.0-dev"
-
 var info = shared.Info{
 	Name:    "landlock",
-	Version: version,
+	Version: "0.1.0-dev",
 	Doc:     "Landlock and a filter of system calls, for machines without namespaces: it needs no privilege, and enforces less",
 	Features: shared.Features{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost,
@@ -45,22 +44,12 @@ type options struct {
 
 func parseOptions(raw json.RawMessage) (o options, err error) {
 	o.filter = seccomp.Options{Unhidden: true}
-	for _, option := range []struct {
-		name, kind string
-		value      any
-	}{
-		{"ptrace", "true or false", &o.filter.Ptrace},
-		{"unix_sockets", "true or false", &o.filter.UnixSockets},
-		{"abi", "a whole number", &o.abi},
-	} {
-		if err := nsengine.Option(raw, option.name, option.kind, option.value); err != nil {
-			return o, err
-		}
+	read := func(name, kind string, value any) error { return nsengine.Option(raw, name, kind, value) }
+	err = cmp.Or(read("ptrace", "true or false", &o.filter.Ptrace), read("unix_sockets", "true or false", &o.filter.UnixSockets), read("abi", "a whole number", &o.abi))
+	if err == nil && (o.abi < 0 || o.abi > newestABI) {
+		err = &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config.abi", Message: fmt.Sprintf("is not from 1 to %d", newestABI)}
 	}
-	if o.abi < 0 || o.abi > newestABI {
-		return o, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config.abi", Message: fmt.Sprintf("is not from 1 to %d", newestABI)}
-	}
-	return o, nil
+	return o, err
 }
 
 // filterOptions are those of a Spec's filter with that version of Landlock.

@@ -94,7 +94,7 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 	return &cmdengine.Attachment{
 		Launch: s.launch, Prepares: true,
 		Plan:   s.plan,
-		Events: func(*shared.Command) []shared.Event { return mountplan.Events(s.support, spec) },
+		Events: func() []shared.Event { return mountplan.Events(s.support, spec) },
 		Fresh:  nsengine.FreshHome(spec, s.support.Holder && spec.Session.ID != ""),
 		Renew:  network.Renew,
 		Close:  s.leave,

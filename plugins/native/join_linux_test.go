@@ -53,14 +53,14 @@ func TestJoinAfterTheHolderDied(t *testing.T) {
 	defer theirs.Close()
 	words, files := sandboxinit.Argv(3, 4), []*os.File{null, null, null, exe, theirs}
 	spawn, _ := l.Shared(nil, func(shared.Event) {})
-	first, err := spawn(t.Context(), "", words, files, nil)
+	first, err := spawn(t.Context(), words, files, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	first.(*process).client.Close()
 	first.Wait()
 	spawn, _ = l.Shared(first, nil)
-	if _, err = spawn(t.Context(), "", words, files, nil); !errors.Is(err, shared.ErrBroken) {
+	if _, err = spawn(t.Context(), words, files, nil); !errors.Is(err, shared.ErrBroken) {
 		t.Errorf("%v", err)
 	}
 }

@@ -5,11 +5,9 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-const version = "0.1.0-dev"
-
 var info = shared.Info{
 	Name:    "native",
-	Version: version,
+	Version: "0.1.0-dev",
 	Doc:     "Linux namespaces by the kernel's own calls: no daemon, no image, nothing to install",
 	Features: shared.Features{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkNames, shared.FeatureNetworkInject, shared.FeatureNetworkPorts,

@@ -133,7 +133,7 @@ func (s *openSandbox) alone() (*holder.StandaloneInit, error) {
 // aloneSpawner starts an init without a holder. It replaces one that died while it waited: nothing
 // has run then.
 func (s *openSandbox) aloneSpawner(m *work) cmdengine.Spawner {
-	return func(ctx context.Context, _ string, argv []string, files []*os.File, _ *os.File) (cmdengine.Process, error) {
+	return func(ctx context.Context, argv []string, files []*os.File, _ *os.File) (cmdengine.Process, error) {
 		waited := s.first.Swap(nil)
 		if waited != nil {
 			if waited.Run(argv, files) == nil {
@@ -304,7 +304,7 @@ func (m *work) pathInside(dest string) string {
 
 // spawner makes the holder start an init over a tree.
 func (s *openSandbox) spawner(m *work, start holder.Start) cmdengine.Spawner {
-	return func(ctx context.Context, _ string, argv []string, files []*os.File, group *os.File) (cmdengine.Process, error) {
+	return func(ctx context.Context, argv []string, files []*os.File, group *os.File) (cmdengine.Process, error) {
 		start := start
 		start.Plan, start.Argv, start.Files, start.Group, start.Overlays = m.tree, argv, files, group, m.overlays
 		client, err := s.session.connect(ctx)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/engine/gated"
@@ -60,14 +61,11 @@ func outOfReach(p *policy, launcher string) error {
 func (e *engine) try(ctx context.Context, p *profile) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	key := p.text
-	for _, parameter := range p.parameters {
-		key += "\x00" + parameter.value
-	}
+	words := append([]string{"-p", p.text}, p.commandLine()...)
+	key := strings.Join(words, "\x00")
 	if e.acceptedProfiles[key] {
 		return nil
 	}
-	words := append([]string{"-p", p.text}, p.commandLine()...)
 	if err := e.run(ctx, append(words, "--", "/usr/bin/true")); err != nil {
 		return err
 	}
@@ -98,8 +96,8 @@ func (e *engine) run(ctx context.Context, words []string) error {
 }
 
 func (p *profile) commandLine() (words []string) {
-	for _, parameter := range p.parameters {
-		words = append(words, "-D", parameter.name+"="+parameter.value)
+	for n, path := range p.parameters {
+		words = append(words, "-D", fmt.Sprintf("P%d=%s", n, path))
 	}
 	return words
 }

@@ -1,6 +1,7 @@
 package seatbelt
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/shared"
@@ -40,8 +41,8 @@ func modelled(t testing.TB, spec shared.Spec, cmd shared.Command) *world {
 
 func (p *profile) values() map[string]string {
 	values := map[string]string{}
-	for _, parameter := range p.parameters {
-		values[parameter.name] = parameter.value
+	for n, path := range p.parameters {
+		values[fmt.Sprint("P", n)] = path
 	}
 	return values
 }

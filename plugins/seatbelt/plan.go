@@ -14,13 +14,10 @@ func planned(spec *shared.Spec) places {
 		at.home = "/<scratch>/home"
 	}
 	if spec.Network.Mode == shared.NetworkNames {
-		at.proxy = plannedPort
+		at.proxy = 65535 // each command has its own
 	}
 	return at
 }
-
-// plannedPort is the proxy's port in a plan: each command has its own.
-const plannedPort = 65535
 
 // plan says what launch would do, on any system.
 func (e *engine) plan(spec *shared.Spec, cmd *shared.Command) (shared.Plan, error) {
@@ -46,8 +43,8 @@ func (e *engine) plan(spec *shared.Spec, cmd *shared.Command) (shared.Plan, erro
 // list shows the parameters to people; quotes and newlines in them must not look like another one.
 func (p *profile) list() string {
 	var b strings.Builder
-	for _, parameter := range p.parameters {
-		b.WriteString(parameter.name + " = " + quote(parameter.value) + "\n")
+	for n, path := range p.parameters {
+		fmt.Fprintf(&b, "P%d = %s\n", n, quote(path))
 	}
 	return b.String()
 }

@@ -54,41 +54,33 @@ func (at places) private() []string {
 	return []string{at.temp, at.home}
 }
 
-// parameter is a path that a profile refers to by name.
-type parameter struct{ name, value string }
-
 // profile is the input of sandbox-exec.
 type profile struct {
 	text       string
-	parameters []parameter
+	parameters []string // paths; the profile refers to them by P and their index
 }
 
 // compile writes the profile of a policy. It is pure.
 func compile(p *policy, at places) (*profile, error) {
-	w := &writer{names: map[string]string{}, led: map[string]bool{}}
+	w := &writer{numbers: map[string]int{}, led: map[string]bool{}}
 	w.line("(version 1)")
 	w.line("(deny default)")
 
 	if p.spec.Filesystem == shared.FilesystemHost {
-		w.section("filesystem = \"host\"")
-		w.embed(hostRules)
+		w.section("filesystem = \"host\"", hostRules)
 	} else {
-		w.section("filesystem = \"minimal\"")
-		w.embed(minimalRules)
+		w.section("filesystem = \"minimal\"", minimalRules)
 	}
-	w.section("What every command may do")
-	w.embed(baseRules)
+	w.section("What every command may do", baseRules)
 	if p.spec.Network.Mode == shared.NetworkHost {
-		w.section("network = true")
-		w.embed(networkRules)
+		w.section("network = true", networkRules)
 	}
 	if at.proxy != 0 {
 		w.section("network = [names]: the proxy for them, and nothing else")
 		w.line(`(allow network-outbound (remote tcp "localhost:` + strconv.Itoa(int(at.proxy)) + `"))`)
 	}
 	if p.tty {
-		w.section("A terminal")
-		w.embed(terminalRules)
+		w.section("A terminal", terminalRules)
 	}
 	w.mounts(p, at)
 	w.final(p, at)
@@ -98,40 +90,33 @@ func compile(p *policy, at places) (*profile, error) {
 // writer builds the text. User's paths go to parameters only.
 type writer struct {
 	b          strings.Builder
-	parameters []parameter
-	names      map[string]string // by value
-	led        map[string]bool   // expressions of directories that leads has pinned
+	parameters []string
+	numbers    map[string]int  // of the parameters
+	led        map[string]bool // expressions of directories that leads has pinned
 }
 
 func (w *writer) line(s string) { w.b.WriteString(s + "\n") }
 
-// section begins a part. A title may come from a configuration, and contain anything.
-func (w *writer) section(title string) {
-	w.line("")
-	w.comment(title)
-}
-
-// comment writes one line that stays a comment whatever its text is.
-func (w *writer) comment(text string) {
-	w.line("; " + strings.Map(func(r rune) rune {
+// section begins a part. A title may come from a configuration, and contain anything; it stays one
+// line of a comment.
+func (w *writer) section(title string, rules ...string) {
+	w.line("\n; " + strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return '?'
 		}
 		return r
-	}, text))
+	}, title))
+	w.b.WriteString(strings.Join(rules, ""))
 }
-
-func (w *writer) embed(rules string) { w.b.WriteString(rules) }
 
 // param returns the expression for a path.
 func (w *writer) param(value string) string {
-	name := w.names[value]
-	if name == "" {
-		name = fmt.Sprintf("P%d", len(w.parameters))
-		w.names[value] = name
-		w.parameters = append(w.parameters, parameter{name, value})
+	n, ok := w.numbers[value]
+	if !ok {
+		n, w.numbers[value] = len(w.parameters), len(w.parameters)
+		w.parameters = append(w.parameters, value)
 	}
-	return `(param "` + name + `")`
+	return fmt.Sprintf(`(param "P%d")`, n)
 }
 
 // paths are the filters for files or directories and their contents. Both filters, because no
@@ -218,8 +203,7 @@ func (w *writer) mounts(p *policy, at places) {
 
 // final denies, by every name and last, what nothing before it may grant.
 func (w *writer) final(p *policy, at places) {
-	w.section("What no definition can grant")
-	w.embed(finalRules)
+	w.section("What no definition can grant", finalRules)
 	w.rule("deny", "file-write-flags", w.paths(aliases(at.temp)...)) // else nobody could remove it afterwards
 	for _, c := range p.kept {
 		w.section(c.origin + ": read-only")
@@ -268,7 +252,7 @@ func (w *writer) leads(p *policy, a area) {
 func (w *writer) finish() (*profile, error) {
 	bytes := 0
 	for _, p := range w.parameters {
-		bytes += len(p.value)
+		bytes += len(p)
 	}
 	if len(w.parameters) > maxParameters || bytes > maxParamBytes || w.b.Len() > maxProfile {
 		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "bind_paths",

@@ -9,11 +9,9 @@ import (
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
 
-const version = "0.1.0-dev"
-
 var info = shared.Info{
 	Name:    "seatbelt",
-	Version: version,
+	Version: "0.1.0-dev",
 	Doc:     "the sandbox of macOS, with sandbox-exec: no daemon, no image; paths are the host's own",
 	Features: shared.Features{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkProxy,
@@ -58,14 +56,11 @@ func (e *engine) attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attach
 	return &cmdengine.Attachment{Launch: launch}, nil
 }
 
-const (
-	reasonUnsupported = "seatbelt needs macOS"
-	fixUnsupported    = `use engine = "native" on Linux, or "auto"`
-)
+const reasonUnsupported = "seatbelt needs macOS"
 
 func (p platform) check() error {
 	if p.goos == "darwin" {
 		return nil
 	}
-	return &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine", Message: reasonUnsupported, Hint: fixUnsupported}
+	return &shared.Error{Kind: shared.ErrUnusable, Attribute: "engine", Message: reasonUnsupported, Hint: `use engine = "native" on Linux, or "auto"`}
 }

@@ -24,7 +24,7 @@ type Attachment struct {
 	// Events returns what to report when a command has started, and in a plan: what is degraded,
 	// and which mechanism enforces a limit. Times may be zero. The host itself reports missing
 	// Features (see [shared.Spec.Without]).
-	Events func(cmd *shared.Command) []shared.Event
+	Events func() []shared.Event
 	// Fresh is a directory inside, in memory that each command has for itself, with [Config.Init].
 	// An event reports how many files a command left there. It may be empty.
 	Fresh string
@@ -70,13 +70,13 @@ func (c *Config) attach(ctx context.Context, spec *shared.Spec) (Attachment, err
 		}
 	}
 	if a.Events == nil {
-		a.Events = func(*shared.Command) []shared.Event { return nil }
+		a.Events = func() []shared.Event { return nil }
 	}
 	own := func(e shared.Entry) bool { return e.Path == spec.Home }
 	if c.HomeOfCommand && spec.Session.ID != "" && spec.Home != "" && !slices.ContainsFunc(spec.Table, own) {
 		events := a.Events
-		a.Events = func(cmd *shared.Command) []shared.Event {
-			return append(events(cmd), shared.Event{Kind: shared.EventDegraded,
+		a.Events = func() []shared.Event {
+			return append(events(), shared.Event{Kind: shared.EventDegraded,
 				Message: fmt.Sprintf(`the home directory lasts for one command, not for the session: engine %q keeps none; use engine = "native"`, c.Info.Name),
 				Details: map[string]string{"mechanism": "session", "attribute": "home", "path": spec.Home}})
 		}

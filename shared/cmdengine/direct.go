@@ -66,7 +66,7 @@ func (r *directRun) Usage() shared.Usage { return r.usage }
 
 func (*directRun) remarks() []shared.Event { return nil }
 
-func (*directRun) finish() string { return "" }
+func (*directRun) finish() {}
 
 // usageOf is the usage of a process and of those that it waited for.
 func usageOf(state *os.ProcessState) shared.Usage {

@@ -50,7 +50,7 @@ func (e *engine) Open(ctx context.Context, spec shared.Spec) (shared.Sandbox, er
 			return nil, err
 		}
 	}
-	credential, err := credentialFor(spec.User, processIdentity())
+	credential, err := credentialFor(spec.User, processUser())
 	if err != nil {
 		return nil, err
 	}

@@ -38,14 +38,14 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	}
 	defer frame.CloseFiles(c.ExtraFiles)
 	givePipes(stdio[:], s.credential)
-	r, spare, notes, err := s.initFor(ctx, c, cmd, stdio)
+	r, notes, err := s.initFor(ctx, c, cmd, stdio)
 	if err != nil && c.first != nil && exiting(c.first.process.Pid()) {
 		return nil, nil, fmt.Errorf("%w: %w", ErrAgain, err)
 	} else if err != nil {
 		return nil, nil, err
 	}
-	command.Mounts, command.Apart = c.Mounts, r.kind == memberProcess
-	if r.kind == memberProcess {
+	command.Mounts, command.Apart = c.Mounts, c.member()
+	if c.member() {
 		r.closeGate = s.session.listen(emit)
 	}
 	if command.Confined = r.confinement != nil; !command.Confined {
@@ -62,12 +62,11 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	if err != nil {
 		_, unmade := errors.AsType[*holder.MountError](err)
 		err = r.notStarted(ctx, err)
-		if spare && unmade {
+		if command.Confined && unmade {
 			err = fmt.Errorf("%w: %w", ErrAgain, err) // perhaps because of a change in the meantime
 		}
 		return nil, nil, err
 	}
-	r.fresh = command.Fresh
 	go r.observe() // the reply need not wait for this
 
 	if scope := command.Scope || r.confinement != nil && r.confinement.Scope; scope && !r.conn.Scoped() {
@@ -111,14 +110,14 @@ func (s *sandbox) confinement(c *Launch) (all sandboxinit.Confinement, err error
 	return all, err
 }
 
-// initFor returns the init that runs cmd: a new member of a persistent session, a spare (spare is
-// then true), or a new one.
-func (s *sandbox) initFor(ctx context.Context, c *Launch, cmd *shared.Command, stdio [3]*os.File) (r *insideRun, spare bool, notes []shared.Event, err error) {
+// initFor returns the init that runs cmd: a new member of a persistent session, a spare, or a new
+// one.
+func (s *sandbox) initFor(ctx context.Context, c *Launch, cmd *shared.Command, stdio [3]*os.File) (r *insideRun, notes []shared.Event, err error) {
 	limits := s.limits
 	switch {
 	case s.session != nil:
 		if notes, err = s.member(ctx, c); err != nil {
-			return nil, false, nil, err
+			return nil, nil, err
 		}
 	case cmd.Trace: // a spare's thread for the command is not the tracer's
 		if limits.Mechanism(cgroup.PIDs) != "" {
@@ -126,24 +125,24 @@ func (s *sandbox) initFor(ctx context.Context, c *Launch, cmd *shared.Command, s
 		}
 	default:
 		if r = s.takeSpare(ctx, c); r != nil {
-			return r, true, nil, nil
+			return r, nil, nil
 		}
 	}
 	r, err = s.launch(ctx, limits, c, cmd.TTY, stdio)
-	return r, false, notes, err
+	return r, notes, err
 }
 
 // notStarted cleans up after a command that did not start, and returns why.
 func (r *insideRun) notStarted(ctx context.Context, cause error) error {
-	var refused *sandboxinit.ExecError
+	refused, _ := errors.AsType[*sandboxinit.ExecError](cause)
 	unmade, _ := errors.AsType[*holder.MountError](cause)
 	lost := errors.Is(cause, sandboxinit.ErrInitLost)
-	if ctx.Err() != nil || !lost && unmade == nil && !errors.As(cause, &refused) {
+	if ctx.Err() != nil || !lost && unmade == nil && refused == nil {
 		// The processes inside may not end by themselves.
 		r.observe()
 		r.giveUp()
 	}
-	stderr := r.finish()
+	r.finish()
 	if r.wasKilled() {
 		sandboxinit.KillOrphans(0) // a kill at the wrong moment, perhaps
 	}
@@ -152,10 +151,10 @@ func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 		return ctx.Err()
 	case unmade != nil && r.launch.MountFailed != nil:
 		return r.launch.MountFailed(unmade)
-	case errors.As(cause, &refused) && (refused.Op == sandboxinit.OpMounts || refused.Op == sandboxinit.OpLandlock && refused.Path != ""):
+	case refused != nil && (refused.Op == sandboxinit.OpMounts || refused.Op == sandboxinit.OpLandlock && refused.Path != ""):
 		// A file may have been replaced at this moment.
 		return fmt.Errorf("%w: %w", ErrAgain, execError(refused, whereInside))
-	case errors.As(cause, &refused):
+	case refused != nil:
 		explained := execError(refused, whereInside)
 		if explained.Kind == shared.ErrNotFound {
 			explained.Hint = cmp.Or(explained.Hint, r.launch.NotFound)
@@ -171,7 +170,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 	}
 	var again error
 	if diagnose := r.sandbox.attached.Diagnose; diagnose != nil && r.lost == nil {
-		if again = diagnose(ctx, stderr, &r.status); again != nil && !errors.Is(again, ErrAgain) {
+		if again = diagnose(ctx, r.output, &r.status); again != nil && !errors.Is(again, ErrAgain) {
 			return again
 		}
 	}
@@ -179,7 +178,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 	if r.wasKilled() {
 		kind = shared.ErrBroken // somebody killed it, this once
 	}
-	err := error(&shared.Error{Kind: kind, Message: r.launcherEnd() + " before it reported that the command was started" + stderrSuffix(stderr)})
+	err := error(&shared.Error{Kind: kind, Message: r.launcherEnd() + " before it reported that the command was started" + stderrSuffix(r.output)})
 	if again != nil {
 		err = fmt.Errorf("%w: %w", again, err)
 	}

@@ -22,7 +22,6 @@ type insideRun struct {
 	conn           *sandboxinit.Conn
 	sandbox        *sandbox
 	launch         *Launch
-	kind           kind
 	process        Process
 	stderr         *proc.Log
 	family         family
@@ -33,7 +32,6 @@ type insideRun struct {
 	closeGate func() // ends the gate, or the reports of another run's gate; may be nil
 	// confinement was sent before there was a command; nil for an init that was started for one.
 	confinement *sandboxinit.Confinement
-	fresh       string // a directory whose content ends with the command; may be empty
 
 	releases sync.Once
 	finishes sync.Once
@@ -133,7 +131,7 @@ func (r *insideRun) giveUp() {
 		}
 		return
 	}
-	if r.kind == memberProcess { // the kernel would leave its processes to pid 1
+	if r.launch.member() { // the kernel would leave its processes to pid 1
 		r.family.observe(r.process.Pid(), true, r.exited)
 	}
 	r.process.Kill()
@@ -145,7 +143,7 @@ func (r *insideRun) wasKilled() bool { return r.lost != nil || !r.status.Exited(
 // awaitRest waits until nothing of the command is left. An init that is alone ends within a
 // millisecond and holds nothing of the command's, so finish waits for it.
 func (r *insideRun) awaitRest() {
-	if status, err := r.conn.Wait(); err == nil && status.Alone && r.kind == initProcess && r.group.Empty() {
+	if status, err := r.conn.Wait(); err == nil && status.Alone && len(r.launch.Args) == 0 && !r.launch.member() && r.group.Empty() {
 		r.release()
 		return
 	}
@@ -164,13 +162,10 @@ func (r *insideRun) release() {
 	})
 }
 
-// finish waits until the launcher and all that it started are gone, and returns its stderr.
-func (r *insideRun) finish() string {
-	r.finishes.Do(func() { r.output = r.close() })
-	return r.output
-}
+// finish waits until the launcher and all that it started are gone.
+func (r *insideRun) finish() { r.finishes.Do(r.close) }
 
-func (r *insideRun) close() string {
+func (r *insideRun) close() {
 	// Now: systemd ends a scope with the launcher.
 	r.oomKills = r.group.Killed() - r.oomKillsBefore
 	ending := endPatience
@@ -186,13 +181,13 @@ func (r *insideRun) close() string {
 	}
 	r.family.end()
 	r.oomKills = max(r.oomKills, r.group.Killed()-r.oomKillsBefore)
-	if r.kind != memberProcess { // the group counts also what others of the session use
+	if !r.launch.member() { // the group counts also what others of the session use
 		r.used.CPU, r.used.Memory = r.group.Usage()
 		r.group.Remove()
 	}
 	r.release()
 	r.conn.Close()
-	return r.stderr.Text()
+	r.output = r.stderr.Text()
 }
 
 // unknown is the error for a command whose end nobody reported. A killed launcher takes the init
@@ -210,7 +205,7 @@ func (r *insideRun) unknown() error {
 // launcherEnd says how the launcher ended, as the beginning of a sentence.
 func (r *insideRun) launcherEnd() string {
 	status, name := r.status, "init"
-	if r.kind == launcherProcess {
+	if len(r.launch.Args) > 0 {
 		name = filepath.Base(r.launch.Path)
 	}
 	switch {
@@ -268,7 +263,7 @@ func (r *insideRun) remarks() (events []shared.Event) {
 		details[key] = strconv.FormatUint(n, 10)
 		events = append(events, shared.Event{Kind: shared.EventDiscarded, Message: details[key] + one, Details: details})
 	}
-	discarded(status.NewFiles, " file written to the private home was discarded", " files written to the private home were discarded", "count", map[string]string{"path": r.fresh})
+	discarded(status.NewFiles, " file written to the private home was discarded", " files written to the private home were discarded", "count", map[string]string{"path": r.sandbox.attached.Fresh})
 	discarded(status.Ended, " process that still ran was ended with the command", " processes that still ran were ended with the command", "processes", map[string]string{})
 	return events
 }

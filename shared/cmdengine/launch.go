@@ -30,10 +30,10 @@ const clearingUp = 20 * time.Second
 // A Launch says how to start a launcher. Without Args there is no launcher: the init starts itself.
 type Launch struct {
 	*exec.Cmd // as in [Config.Launch]
-	// Spawn, with [Config.Init], starts Path with its words in place of the engine, if Spawn is not
-	// nil. Path may then be empty.
+	// Spawn, with [Config.Init], starts the launcher in place of the engine, if Spawn is not nil.
+	// Path has then no meaning.
 	Spawn Spawner
-	// Sandbox, with Spawn and no Path, is what the init makes itself, and MountFailed explains a
+	// Sandbox, with Spawn and no Args, is what the init makes itself, and MountFailed explains a
 	// failure; see [sandboxinit.Conn.Make].
 	Sandbox     *holder.Sandbox
 	MountFailed func(*holder.MountError) error
@@ -73,24 +73,8 @@ type Launch struct {
 	Ended func()
 }
 
-// A kind is the role of a run's process.
-type kind uint8
-
-const (
-	launcherProcess kind = iota // starts the init, and ends after it
-	initProcess                 // is the init
-	memberProcess               // is the init of one command of a persistent session; pid 1 inherits what it leaves
-)
-
-func (c *Launch) kind() kind {
-	switch {
-	case c.first != nil:
-		return memberProcess
-	case len(c.Args) == 0:
-		return initProcess
-	}
-	return launcherProcess
-}
+// member says that the init is for one command of a persistent session, whose pid 1 inherits what it leaves.
+func (c *Launch) member() bool { return c.first != nil }
 
 // A Gate passes connections between a sandbox and the host.
 type Gate interface {
@@ -105,7 +89,7 @@ type Gate interface {
 // the directory /. The launcher must die with the engine. If group is not nil, the launcher may
 // begin in the control group (version 2) with that directory; else the engine moves it, which costs
 // some milliseconds. An error that the caller should see is a [shared.Error].
-type Spawner func(ctx context.Context, path string, argv []string, files []*os.File, group *os.File) (Process, error)
+type Spawner func(ctx context.Context, argv []string, files []*os.File, group *os.File) (Process, error)
 
 // Process is a running launcher. If it is a [ConnectedProcess], its init does not use the descriptors of
 // the [Spawner].
@@ -145,19 +129,19 @@ func (s *sandbox) launch(ctx context.Context, limits cgroup.Decision, c *Launch,
 	if c.Err != nil {
 		return nil, unavailable(c.Err.Error())
 	}
-	if !filepath.IsAbs(c.Path) && (c.Path != "" || c.Spawn == nil) {
+	if c.Spawn == nil && !filepath.IsAbs(c.Path) {
 		return nil, unavailable(fmt.Sprintf("the launcher's path %q is not absolute", c.Path))
 	}
-	r := &insideRun{sandbox: s, launch: c, kind: c.kind(), exited: make(chan struct{})}
+	r := &insideRun{sandbox: s, launch: c, exited: make(chan struct{})}
 	var err error
-	if r.kind == memberProcess {
+	if c.member() {
 		r.group = c.first.group
 		r.oomKillsBefore = r.group.Killed()
 	} else if r.group, err = limits.New(); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "limits", Message: "making a control group: " + err.Error()}
 	}
 	if err := r.start(ctx, tty, stdio); err != nil {
-		if r.kind != memberProcess {
+		if !c.member() {
 			r.group.Remove()
 		}
 		return nil, err
@@ -206,9 +190,9 @@ func (r *insideRun) start(ctx context.Context, tty bool, stdio [3]*os.File) erro
 		words := sandboxinit.Argv(binaryFD, binaryFD+1)
 		spawn := c.Spawn
 		if spawn == nil {
-			spawn = s.fork(c.SysProcAttr, r.group)
+			spawn = s.fork(c, r.group)
 		}
-		r.process, err = spawn(ctx, c.Path, slices.Concat(c.Args, words), append(files, binary, initEnd), r.group.Directory())
+		r.process, err = spawn(ctx, slices.Concat(c.Args, words), append(files, binary, initEnd), r.group.Directory())
 	}
 	frame.CloseFiles([]*os.File{binary, null, initEnd})
 	if err != nil {
@@ -225,18 +209,18 @@ func (r *insideRun) start(ctx context.Context, tty bool, stdio [3]*os.File) erro
 }
 
 // fork starts launchers as the engine's own children, in group if the kernel can.
-func (s *sandbox) fork(base *syscall.SysProcAttr, group *cgroup.Group) Spawner {
-	return func(_ context.Context, path string, argv []string, files []*os.File, _ *os.File) (Process, error) {
-		attr := sysProcAttr(base, s.credential, s.engine.config.initEnds())
+func (s *sandbox) fork(c *Launch, group *cgroup.Group) Spawner {
+	return func(_ context.Context, argv []string, files []*os.File, _ *os.File) (Process, error) {
+		attr := sysProcAttr(c.SysProcAttr, s.credential, s.engine.config.initEnds())
 		var process *os.Process
 		err := group.Start(attr, func() (err error) {
 			// The launcher reads these variables outside of the sandbox. nil would mean the
 			// engine's own.
-			process, err = startProcess(path, argv, &os.ProcAttr{Env: append([]string{}, s.engine.config.Environ...), Dir: "/", Files: files, Sys: attr})
+			process, err = startProcess(c.Path, argv, &os.ProcAttr{Env: append([]string{}, s.engine.config.Environ...), Dir: "/", Files: files, Sys: attr})
 			return err
 		})
 		if err != nil {
-			return nil, launchError(path, s.credential, err)
+			return nil, launchError(c.Path, s.credential, err)
 		}
 		return forkedProcess{process}, nil
 	}

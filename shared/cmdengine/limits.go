@@ -1,6 +1,7 @@
 package cmdengine
 
 import (
+	"cmp"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -21,10 +22,20 @@ const (
 type holding struct {
 	limit     string // as in a definition
 	mechanism string // may be empty
-	hold      string
 }
 
-func (h holding) event() shared.Event { return shared.LimitEvent(h.limit, h.mechanism, h.hold) }
+func (h holding) event() shared.Event { return shared.LimitEvent(h.limit, h.mechanism, h.hold()) }
+
+// hold is how well the mechanism enforces the limit.
+func (h holding) hold() string {
+	switch h.mechanism {
+	case "":
+		return notEnforced
+	case rlimitMemory, rlimitPIDs:
+		return approximated
+	}
+	return enforced
+}
 
 // Resources of a group that the launcher and the init need: with less they could not start, or the
 // kernel would end them first.
@@ -38,17 +49,10 @@ const (
 const tracerThreads = 6
 
 // holdings returns the mechanisms that bound the whole tree of a command that runs as uid.
-func holdings(l shared.Limits, d cgroup.Decision, uid uint32) []holding {
-	var out []holding
+func holdings(l shared.Limits, d cgroup.Decision, uid uint32) (out []holding) {
 	add := func(set bool, limit string, c cgroup.Controller, rlimit string) {
-		switch mechanism := d.Mechanism(c); {
-		case !set:
-		case mechanism != "":
-			out = append(out, holding{limit, mechanism, enforced})
-		case rlimit != "":
-			out = append(out, holding{limit, rlimit, approximated})
-		default:
-			out = append(out, holding{limit, "", notEnforced})
+		if set {
+			out = append(out, holding{limit, cmp.Or(d.Mechanism(c), rlimit)})
 		}
 	}
 	add(l.Memory > 0, "memory", cgroup.Memory, rlimitMemory)
@@ -71,18 +75,15 @@ const (
 func admitLimits(l shared.Limits, holdings []holding) error {
 	for _, h := range holdings {
 		attribute := "limits." + h.limit
-		if h.hold != enforced && !l.BestEffort {
+		switch whole := h.hold() == enforced; {
+		case !whole && l.BestEffort:
+		case !whole:
 			accepted := "it is not enforced"
 			if h.mechanism != "" {
 				accepted = "each process has the limit, not all together"
 			}
 			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: attribute, Message: "this machine cannot enforce it",
 				Hint: `with enforce = "best_effort", ` + accepted + ". A full limit needs root, a control group of yours, or a systemd session"}
-		}
-		if h.hold != enforced {
-			continue
-		}
-		switch {
 		case h.limit == "memory" && l.Memory < leastMemory:
 			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute,
 				Message: fmt.Sprintf("%d bytes are too few: it must be at least %dMiB", l.Memory, leastMemory>>20)}

@@ -36,7 +36,7 @@ func TestHoldings(t *testing.T) {
 		hs := holdings(tt.limits, d, tt.uid)
 		var got []string
 		for _, h := range hs {
-			got = append(got, strings.TrimSpace(fmt.Sprint(h.limit, " ", h.hold, " ", h.mechanism)))
+			got = append(got, strings.TrimSpace(fmt.Sprint(h.limit, " ", h.hold(), " ", h.mechanism)))
 		}
 		if s := strings.Join(got, ", "); s != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, s, tt.want)
@@ -62,12 +62,12 @@ func TestHoldings(t *testing.T) {
 func TestLimitEvents(t *testing.T) {
 	t.Parallel()
 	for h, want := range map[holding]string{
-		{"memory", "cgroup v2", enforced}:  "limits.memory is enforced by cgroup v2",
-		{"pids", rlimitPIDs, approximated}: "limits.pids is approximated by RLIMIT_NPROC",
-		{"cpus", "", notEnforced}:          "limits.cpus is not enforced",
+		{"memory", "cgroup v2"}: "limits.memory is enforced by cgroup v2",
+		{"pids", rlimitPIDs}:    "limits.pids is approximated by RLIMIT_NPROC",
+		{"cpus", ""}:            "limits.cpus is not enforced",
 	} {
 		e := h.event()
-		if e.Kind != shared.EventLimit || e.Message != want || e.Details["limit"] != h.limit || e.Details["hold"] != h.hold || e.Details["mechanism"] != h.mechanism {
+		if e.Kind != shared.EventLimit || e.Message != want || e.Details["limit"] != h.limit || e.Details["hold"] != h.hold() || e.Details["mechanism"] != h.mechanism {
 			t.Errorf("%+v: %+v", h, e)
 		}
 	}

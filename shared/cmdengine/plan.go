@@ -41,7 +41,7 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 			plan.Argv = append(plan.Argv, PlannedInit()...)
 		}
 	}
-	for _, e := range s.attached.Events(&cmd) {
+	for _, e := range s.attached.Events() {
 		plan.Notes = append(plan.Notes, e.Message)
 	}
 	for _, h := range s.holdings {

@@ -24,8 +24,8 @@ type runningCommand interface {
 	// Usage and remarks, the reports after a command's end, are called after Wait.
 	Usage() shared.Usage
 	remarks() []shared.Event
-	// finish waits for the launcher's end. It returns the launcher's output.
-	finish() string
+	// finish waits for the launcher's end.
+	finish()
 }
 
 type process struct {
@@ -79,7 +79,7 @@ func (p *process) limit(timeout, grace time.Duration, closed, ended <-chan struc
 			} else {
 				// Before the signal, which may take long.
 				graceOver = time.After(grace)
-				if r, ok := p.run.(*insideRun); ok && r.kind == memberProcess {
+				if r, ok := p.run.(*insideRun); ok && r.launch.member() {
 					r.conn.KillAllAtEnd() // otherwise the processes that it left running would go on
 				}
 				err = p.run.Signal(syscall.SIGTERM)

@@ -197,15 +197,15 @@ func TestStdioRefusesADirectory(t *testing.T) {
 
 func TestUser(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode string) {
-		self := processIdentity()
+		self := processUser()
 		spec := specFor(mode)
-		if self.uid != 0 {
-			spec.User = &shared.User{UID: self.uid + 1, GID: self.gid}
+		if self.UID != 0 {
+			spec.User = &shared.User{UID: self.UID + 1, GID: self.GID}
 			_, err := New(config(mode)).Open(t.Context(), spec)
 			wantError(t, err, shared.ErrDenied, "run_as: ")
-			spec.User = &shared.User{UID: self.uid, GID: self.gid, Groups: self.groups}
+			spec.User = &shared.User{UID: self.UID, GID: self.GID, Groups: self.Groups}
 			got, _ := run(t, open(t, config(mode), spec), sh("id -u"))
-			if got != fmt.Sprintln(self.uid) {
+			if got != fmt.Sprintln(self.UID) {
 				t.Errorf("uid %q", got)
 			}
 			return

@@ -85,10 +85,10 @@ func TestHiddenIsRefused(t *testing.T) {
 
 func TestCredentialFor(t *testing.T) {
 	t.Parallel()
-	root := identity{groups: []uint32{0, 4}}
-	dev := identity{uid: 7, gid: 8, groups: []uint32{8, 9}}
+	root := shared.User{Groups: []uint32{0, 4}}
+	dev := shared.User{UID: 7, GID: 8, Groups: []uint32{8, 9}}
 	for name, test := range map[string]struct {
-		self   identity
+		self   shared.User
 		user   *shared.User
 		groups []uint32
 		change bool
@@ -118,7 +118,7 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	c := config(direct)
 	c.Attach = func(context.Context, *shared.Spec) (*Attachment, error) {
-		return &Attachment{Events: func(*shared.Command) []shared.Event {
+		return &Attachment{Events: func() []shared.Event {
 			return []shared.Event{{Kind: shared.EventLimit, Message: "m"}}
 		}}, nil
 	}
@@ -282,7 +282,7 @@ func TestHomeOfCommandIsReported(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		events := a.Events(&shared.Command{})
+		events := a.Events()
 		if got := slices.ContainsFunc(events, func(e shared.Event) bool { return strings.Contains(e.Message, "lasts for one command") }); got != tt.want {
 			t.Errorf("%+v: %v", tt.spec, events)
 		}

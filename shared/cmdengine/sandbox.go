@@ -1,7 +1,6 @@
 package cmdengine
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -184,7 +183,7 @@ func (s *sandbox) start(ctx context.Context, cmd *shared.Command, stdio shared.S
 	for _, h := range s.holdings {
 		notes = append(notes, h.event())
 	}
-	for _, e := range append(notes, s.attached.Events(cmd)...) {
+	for _, e := range append(notes, s.attached.Events()...) {
 		p.events.Send(e)
 	}
 	return p, nil
@@ -231,11 +230,10 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 	}
 	path, file := c.Path, c.Path
 	if path == "" {
-		found, refused := sandboxinit.Resolve(c.Args, "", c.Env, cmp.Or(dir, "."), 0)
-		if refused != nil {
-			return nil, nil, execError(refused, whereDirect)
+		if file, err = LookPath(c.Args[0], dir, c.Env); err != nil {
+			return nil, nil, err
 		}
-		path, file = found.Path, found.Path
+		path = file
 		if dir != c.Dir && strings.Contains(c.Args[0], "/") {
 			path = c.Args[0] // relative to dir, which has no name for a script
 		}

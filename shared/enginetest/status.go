@@ -88,13 +88,8 @@ type Results struct {
 }
 
 // Bad returns the results that are failures.
-func (r Results) Bad() (bad []Result) {
-	for _, one := range r.Results {
-		if one.Status.Bad() {
-			bad = append(bad, one)
-		}
-	}
-	return bad
+func (r Results) Bad() []Result {
+	return slices.DeleteFunc(slices.Clone(r.Results), func(one Result) bool { return !one.Status.Bad() })
 }
 
 // Summary is one line with the number of each status, and the cases that hung.

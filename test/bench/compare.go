@@ -20,12 +20,6 @@ type contender struct {
 	settle time.Duration
 }
 
-// row is what one contender took, in milliseconds.
-type row struct {
-	name     string
-	p50, p95 float64
-}
-
 const warmUpRounds = 3
 
 // takeTurns gives what each contender took in each round, in milliseconds. The

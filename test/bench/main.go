@@ -84,7 +84,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		var r report
+		r := report{medians: map[string]float64{}}
 		if err = bench(ctx, o, &r, stderr); err == nil {
 			_, err = io.WriteString(stdout, r.String())
 		}

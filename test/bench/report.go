@@ -3,15 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 )
 
 // A report is what was measured, for a person with a terminal of 100 columns.
 type report struct {
-	text  strings.Builder
-	rows  []row
-	goals []goal
+	text    strings.Builder
+	medians map[string]float64 // of what was compared last under a name
+	goals   []goal
 }
 
 // goal is one of the project's and what was measured of it.
@@ -19,12 +18,12 @@ type goal struct {
 	name            string
 	measured, bound float64
 	unit            string
-	least           bool // bound is the least, else the most
+	relation        string // of what was measured to bound: <= or >=
 }
 
 // met is false of what could not be measured.
 func (g goal) met() bool {
-	if g.least {
+	if g.relation == ">=" {
 		return g.measured >= g.bound
 	}
 	return g.measured > 0 && g.measured <= g.bound
@@ -39,49 +38,40 @@ func (r *report) compare(ctx context.Context, title string, group []contender, r
 	r.line("\n%s", title)
 	r.line("  %-45s %9s %9s %12s", "", "p50 ms", "p95 ms", "of the first")
 	for i, c := range group {
-		one := row{c.name, percentile(samples[i], 50), percentile(samples[i], 95)}
-		r.rows = append(r.rows, one)
-		r.line("  %-45s %9.2f %9.2f %11.2fx", one.name, one.p50, one.p95, r.of(c.name, group[0].name))
+		r.medians[c.name] = percentile(samples[i], 50)
+		r.line("  %-45s %9.2f %9.2f %11.2fx", c.name, r.medians[c.name], percentile(samples[i], 95), r.of(c.name, group[0].name))
 	}
-}
-
-// p50 is the median of what was compared last under a name, and 0 where nothing was.
-func (r *report) p50(name string) float64 {
-	for _, one := range slices.Backward(r.rows) {
-		if one.name == name {
-			return one.p50
-		}
-	}
-	return 0
 }
 
 // of is the ratio of two medians, and 0 where there is nothing to compare.
 func (r *report) of(name, first string) float64 {
-	if r.p50(first) == 0 {
+	if r.medians[first] == 0 {
 		return 0
 	}
-	return r.p50(name) / r.p50(first)
+	return r.medians[name] / r.medians[first]
 }
 
 func (r *report) atMost(name string, measured, bound float64, unit string) {
-	r.goals = append(r.goals, goal{name, measured, bound, unit, false})
+	r.goals = append(r.goals, goal{name, measured, bound, unit, "<="})
+}
+
+// near is a goal for a ratio of two medians.
+func (r *report) near(name, first string, bound float64) {
+	r.atMost(name+", of "+first, r.of(name, first), bound, "x")
 }
 
 func (r *report) atLeast(name string, measured, bound float64, unit string) {
-	r.goals = append(r.goals, goal{name, measured, bound, unit, true})
+	r.goals = append(r.goals, goal{name, measured, bound, unit, ">="})
 }
 
 func (r *report) String() string {
 	r.line("\nGoals")
 	for _, g := range r.goals {
-		relation, verdict := "<=", "MISS"
-		if g.least {
-			relation = ">="
-		}
+		verdict := "MISS"
 		if g.met() {
 			verdict = "ok"
 		}
-		r.line("  %-52s %8.2f%-4s %s %7.2f%-4s %s", g.name, g.measured, g.unit, relation, g.bound, g.unit, verdict)
+		r.line("  %-52s %8.2f%-4s %s %7.2f%-4s %s", g.name, g.measured, g.unit, g.relation, g.bound, g.unit, verdict)
 	}
 	return r.text.String()
 }

@@ -106,6 +106,6 @@ func (s *scene) carryOver(ctx context.Context, rounds int, r *report) {
 			return sbxhost("review", "apply", "-config", s.config, "-yes", benchReview)
 		}},
 	}, rounds)
-	r.atMost(list, r.p50(list), 500, "ms")
-	r.atMost(apply, r.p50(apply), 500, "ms")
+	r.atMost(list, r.medians[list], 500, "ms")
+	r.atMost(apply, r.medians[apply], 500, "ms")
 }

@@ -25,8 +25,8 @@ func measureSearch(ctx context.Context, s *scene, o options, r *report) {
 		})
 		group = append(group, contender{name: name, run: s.oneShot(ctx, "native", root)}, contender{name: pattern, run: s.oneShot(ctx, "patterns", root)})
 		goals = append(goals, func() {
-			r.atMost(name+", of a small workspace", r.of(name, small), 1.2, "x")
-			r.atMost(pattern+", of plain bwrap", r.of(pattern, namePlain), w.bound, "x")
+			r.near(name, small, 1.2)
+			r.near(pattern, namePlain, w.bound)
 		})
 	}
 	r.compare(ctx, fmt.Sprintf("Workspaces of %d files", o.files), group, o.rounds)

@@ -38,7 +38,6 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	trees := v.makeTrees()
 	defer func() { check(s.run(v.command(trees[0], s.lean, "serve", "-stop"))) }()
 	repository := trees[0]
-	const plainName, sbxName = namePlain, "sbx"
 	floor, stopFloor := v.startFloor(repository)
 	defer stopFloor()
 	plainIn := func(dir string, _ int) *exec.Cmd { return v.command(dir, plain[0], plain[1:]...) }
@@ -53,9 +52,9 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	directories := [...]string{".", "a", "a/b", "c", "d", "e"}
 	audited := v.writeAudited(repository)
 	group := []contender{
-		row(plainName, plainIn),
+		row(namePlain, plainIn),
 		row("the floor of a server", func(dir string, _ int) *exec.Cmd { return v.command(dir, floor[0], floor[1:]...) }),
-		row(sbxName, sbxIn),
+		row("sbx", sbxIn),
 		row("sbx, a variable differs", func(dir string, i int) *exec.Cmd {
 			cmd := sbxIn(dir, i)
 			cmd.Env = append(cmd.Env, fmt.Sprint("STEP_ID=", i))
@@ -73,7 +72,7 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	}
 	r.compare(ctx, fmt.Sprintf("The server of sbx, %d commands back to back", burst), group, min(o.rounds, 40))
 	for _, c := range group[2:] {
-		r.atMost(c.name+", of plain bwrap", r.of(c.name, plainName), 1.5, "x")
+		r.near(c.name, namePlain, 1.5)
 	}
 	paused := func(name string, call func(string, int) *exec.Cmd) contender {
 		c := inARow(name, 1, func(i int) error { return s.run(call(repository, i)) })
@@ -98,7 +97,7 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	r.compare(ctx, fmt.Sprintf("Five agents in five worktrees, %d commands each", burst), []contender{
 		together(plainTogether, plainIn), together(sbxTogether, sbxIn),
 	}, min(o.rounds, 20))
-	r.atMost(sbxTogether+", of plain bwrap", r.of(sbxTogether, plainTogether), 1.5, "x")
+	r.near(sbxTogether, plainTogether, 1.5)
 	v.measureAgent(repository, o, r, plainIn, sbxIn)
 }
 
@@ -128,7 +127,7 @@ func (v *served) measureAgent(dir string, o options, r *report, plainIn, sbxIn f
 		}),
 	}, min(o.rounds, 3))
 	for _, name := range []string{sbxLoop, mcpLoop} {
-		r.atMost(name+", of plain bwrap", r.of(name, plainLoop), 1.25, "x")
+		r.near(name, plainLoop, 1.25)
 	}
 }
 

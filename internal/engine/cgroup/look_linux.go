@@ -34,7 +34,7 @@ func Look() Host {
 			}
 		}
 		if tree.version == 2 && tree.mount == "/sys/fs/cgroup" {
-			h.Manager = manager(os.Geteuid(), os.Geteuid() == 0)
+			h.Manager = manager(os.Geteuid())
 		}
 	}
 	return h
@@ -78,8 +78,8 @@ const prefix = "sbxhost-"
 func newName() string { return prefix + strconv.FormatUint(rand.Uint64(), 36) }
 
 // manager finds the systemd of an ordinary user.
-func manager(uid int, root bool) *Manager {
-	if root {
+func manager(uid int) *Manager {
+	if uid == 0 {
 		return nil // root needs no systemd for its groups
 	}
 	m := Manager{RuntimeDir: "/run/user/" + strconv.Itoa(uid)}

@@ -162,7 +162,7 @@ func (c *Client) ask(ctx context.Context, about *Process, kind byte, m frame.Mes
 	}
 	message := frame.Encode(kind, m)
 	if len(message)-frame.HeaderSize > maxPayload {
-		return nil, 0, &MountError{Index: -1, Call: "asking the holder", Reason: "the plan is too long"}
+		return nil, 0, mountError("asking the holder", errors.New("the plan is too long"))
 	}
 	answers, theirs, err := frame.Pair()
 	if err != nil {
@@ -235,7 +235,7 @@ func (c *Client) lost(err error, about *Process) error {
 		return context.Cause(c.gone)
 	}
 	<-about.exited // its holder may be another one, which is gone
-	return cmp.Or(about.err, error(&MountError{Index: -1, Call: "joining the session's processes", Reason: "they are gone"}))
+	return cmp.Or(about.err, mountError("joining the session's processes", errors.New("they are gone")))
 }
 
 // A Process is an init that the holder has started.

@@ -18,7 +18,7 @@ import (
 // prove makes sure that overlays work in the session's directory. The caller holds s.mu.
 func (s *space) prove() error {
 	if s.dir < 0 {
-		return &MountError{Index: -1, Call: "making an overlay", Reason: "there is no session to keep the writes"}
+		return mountError("making an overlay", errors.New("there is no session to keep the writes"))
 	}
 	if s.proven {
 		return nil
@@ -119,7 +119,7 @@ func claim(base int, source string) error {
 		return mountError("claiming the overlay's directory", err)
 	}
 	if string(b) != source {
-		return &MountError{Index: -1, Call: "claiming the overlay's directory", Reason: "it is that of " + strconv.Quote(string(b))}
+		return mountError("claiming the overlay's directory", errors.New("it is that of "+strconv.Quote(string(b))))
 	}
 	return nil
 }

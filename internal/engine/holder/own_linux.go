@@ -3,6 +3,7 @@ package holder
 import (
 	"cmp"
 	"crypto/rand"
+	"errors"
 	"os"
 	"path"
 	"slices"
@@ -231,7 +232,7 @@ func (b *builder) ownOverlay(source, dest string) error {
 	}
 	fd, made := b.overlays[source]
 	if !made {
-		return &MountError{Index: -1, Call: "mounting an overlay", Reason: "none was made of " + strconv.Quote(source)}
+		return mountError("mounting an overlay", errors.New("none was made of "+strconv.Quote(source)))
 	}
 	defer unix.Close(fd)
 	b.shown[source] = dest

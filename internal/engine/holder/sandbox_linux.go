@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -21,7 +22,7 @@ import (
 // makes these overlays, and the tree, before. Make returns the socket of box.Resets, or -1.
 func Make(box Sandbox, stdio []int, overlays int, alone *StandaloneBuilder) (resets int, err error) {
 	if os.Getpid() != 1 && !(box.Member && below()) {
-		return -1, &MountError{Index: -1, Call: "making the sandbox", Reason: "this is not pid 1"}
+		return -1, mountError("making the sandbox", errors.New("this is not pid 1"))
 	}
 	if err := apart(box.Starter); err != nil {
 		return -1, err
@@ -115,7 +116,7 @@ func apart(starter []string) error {
 	}
 	for i, name := range namespaceNames {
 		if len(starter) != len(own) || starter[i] == own[i] || !strings.HasPrefix(starter[i], name+":[") {
-			return &MountError{Index: -1, Call: "looking at the namespaces", Reason: "the " + name + " namespace is not this process's own"}
+			return mountError("looking at the namespaces", errors.New("the "+name+" namespace is not this process's own"))
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"syscall"
@@ -134,7 +135,7 @@ func (s *server) same(as *initProcess) error {
 	}
 	defer s.exit(t)
 	if t != as.tree || !as.overlays.current() || proc.Ended(as.pidfd, 0) {
-		return &MountError{Index: -1, Call: "looking at a tree", Reason: "it is another one now"}
+		return mountError("looking at a tree", errors.New("it is another one now"))
 	}
 	return nil
 }

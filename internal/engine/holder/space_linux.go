@@ -174,7 +174,7 @@ func (s *space) part(o Op) (string, error) {
 		return at, nil
 	}
 	if len(s.parts) >= maxShared {
-		return "", &MountError{Index: -1, Call: "making an overlay or a home", Reason: "there are too many in this session"}
+		return "", mountError("making an overlay or a home", errors.New("there are too many in this session"))
 	}
 	var fd int
 	var err error

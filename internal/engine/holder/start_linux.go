@@ -155,35 +155,22 @@ func begin(ctx context.Context, dir int, lock *os.File, config Config) (*Client,
 // arguments are words and the names of this process's namespaces. It dies with this process, even
 // while it is stopped.
 func spawn(dir int, words []string, more uintptr, first, lock *os.File, config Config) (_ *child, log *proc.Log, err error) {
-	attr, err := namespaces(config.User)
-	if err != nil {
+	attr, err1 := namespaces(config.User)
+	spaces, err2 := OwnNamespaces()
+	binary, err3 := config.Executable()
+	null, err4 := os.Open(os.DevNull)
+	defer frame.CloseFiles([]*os.File{binary, null})
+	log, err5 := proc.NewLog()
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+		log.Close()
 		return nil, nil, err
 	}
 	attr.Cloneflags |= more
-	binary, err := config.Executable()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer binary.Close()
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer null.Close()
-	spaces, err := OwnNamespaces()
-	if err != nil {
-		return nil, nil, err
-	}
-	words = append(words, spaces...)
-	log, err = proc.NewLog()
-	if err != nil {
-		return nil, nil, err
-	}
 	files := []*os.File{null, log.File, log.File, first, binary}
 	if lock != nil {
 		files = append(files, lock)
 	}
-	process, err := startProcess(dir, words, &os.ProcAttr{
+	process, err := startProcess(dir, append(words, spaces...), &os.ProcAttr{
 		// One processor: it waits and passes on.
 		Env:   []string{"GOMAXPROCS=1"},
 		Files: files,

@@ -2,6 +2,7 @@ package holder
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"path"
 	"strconv"
@@ -128,11 +129,11 @@ var bindAttributes = map[Kind]uint64{
 func (b *builder) step(o Op) error {
 	dest, ok := strings.CutPrefix(o.Dest, "/")
 	if !ok || dest == "" || path.Clean(o.Dest) != o.Dest {
-		return &MountError{Index: -1, Call: "mounting", Reason: "no destination"}
+		return mountError("mounting", errors.New("no destination"))
 	}
 	attributes, binds := bindAttributes[o.Kind]
 	if (binds || o.Kind == File) && path.Clean("/"+o.Source) != o.Source {
-		return &MountError{Index: -1, Call: "mounting", Reason: "no source"}
+		return mountError("mounting", errors.New("no source"))
 	}
 	switch o.Kind {
 	case Root:
@@ -184,7 +185,7 @@ func (b *builder) step(o Op) error {
 	case Console:
 		return b.console(dest)
 	}
-	return &MountError{Index: -1, Call: "mounting", Reason: "unknown step " + strconv.Itoa(int(o.Kind))}
+	return mountError("mounting", errors.New("unknown step "+strconv.Itoa(int(o.Kind))))
 }
 
 // at does something with what is at dest.
@@ -464,7 +465,7 @@ func (b *builder) copy(source, dest string, perms uint32) error {
 		return mountError("fstat", err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return &MountError{Index: -1, Call: "opening " + strconv.Quote(source), Reason: "is not a regular file any more"}
+		return mountError("opening "+strconv.Quote(source), errors.New("is not a regular file any more"))
 	}
 	b.sources = append(b.sources, sourceStamp{dest, source[1:], true, stampOf(&st, true)})
 	content, err := b.read(fd)

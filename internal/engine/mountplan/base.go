@@ -87,11 +87,3 @@ func (p *planner) run() []holder.Op {
 		{Kind: holder.Directory, Dest: "/run/user/" + strconv.FormatUint(uint64(p.uid), 10), Perms: 0o700},
 	}
 }
-
-// seal makes read-only the memory that had to be writable for mount points: its size has no limit.
-func (p *planner) seal() []holder.Op {
-	if p.spec.Filesystem == shared.FilesystemHost {
-		return nil
-	}
-	return []holder.Op{{Kind: holder.ReadOnly, Dest: "/", Why: "no unlimited memory"}}
-}

@@ -40,7 +40,7 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 		if e.kind != directory {
 			continue
 		}
-		o := holder.Op{Kind: holder.ReadOnlyBind, Source: real, Dest: p, Why: "filesystem"}
+		o := holder.Op{Kind: holder.ReadOnlyBind, Source: real, Dest: p}
 		if real != p && systemPath(real) {
 			// Relative, because bubblewrap makes mount points before the new root is the root.
 			o.Kind, o.Source = holder.Symlink, relative(p, real)
@@ -51,17 +51,18 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 	slices.SortStableFunc(f.roots, func(a, b holder.Op) int { return int(a.Kind) - int(b.Kind) })
 
 	f.settings = settings(t)
+	isDir := func(p string) bool { e, err := t.lstat(p); return err == nil && e.kind == directory }
 	for _, p := range sysShown {
-		if e, err := t.lstat(p); err == nil && e.kind == directory {
-			f.sys = append(f.sys, holder.Op{Kind: holder.ReadOnlyBind, Source: p, Dest: p, Why: "filesystem"})
+		if isDir(p) {
+			f.sys = append(f.sys, holder.Op{Kind: holder.ReadOnlyBind, Source: p, Dest: p})
 		}
 	}
 	if f.sys != nil {
 		f.sys = slices.Insert(f.sys, 0, holder.Op{Kind: holder.Directory, Dest: "/sys", Perms: 0o755})
 		// Then lsblk and similar programs find no devices; without the directory they fail.
-		f.sys = append(f.sys, holder.Op{Kind: holder.Directory, Dest: "/sys/dev/block", Perms: 0o755, Why: "filesystem"},
+		f.sys = append(f.sys, holder.Op{Kind: holder.Directory, Dest: "/sys/dev/block", Perms: 0o755},
 			// For the command's own control group, if one enforces its limits.
-			holder.Op{Kind: holder.Directory, Dest: "/sys/fs/cgroup", Perms: 0o755, Why: "filesystem"})
+			holder.Op{Kind: holder.Directory, Dest: "/sys/fs/cgroup", Perms: 0o755})
 	}
 	for _, c := range kernelControls {
 		e, err := t.lstat(c.path)
@@ -73,13 +74,12 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 			f.covers = append(f.covers, holder.Op{Kind: holder.HideFile, Dest: c.path, Why: "kernel controls"})
 		}
 	}
-	isDir := func(p string) bool { e, err := t.lstat(p); return err == nil && e.kind == directory }
 	f.run, f.varTmp = isDir("/run"), isDir("/var/tmp")
 	if real, e := resolve(t, "/run/current-system"); e.kind == directory && systemPath(real) {
-		f.links = append(f.links, holder.Op{Kind: holder.Symlink, Source: real, Dest: "/run/current-system", Why: "filesystem"})
+		f.links = append(f.links, holder.Op{Kind: holder.Symlink, Source: real, Dest: "/run/current-system"})
 	}
 	if real, e := resolve(t, "/etc/resolv.conf"); e.kind == file && paths.Inside("/run", real) {
-		f.resolv = append(f.resolv, holder.Op{Kind: holder.File, Source: real, Dest: real, Perms: 0o444, Why: "filesystem"})
+		f.resolv = append(f.resolv, holder.Op{Kind: holder.File, Source: real, Dest: real, Perms: 0o444})
 	}
 	return f
 }
@@ -116,7 +116,7 @@ func settingsEntry(t tree, p string) (holder.Op, bool) {
 	if err != nil || first.kind == absent {
 		return holder.Op{}, false
 	}
-	o := holder.Op{Dest: p, Why: "filesystem"}
+	o := holder.Op{Dest: p}
 	if first.kind == symlink {
 		text := first.target
 		if !strings.HasPrefix(text, "/") {
@@ -207,7 +207,7 @@ func unselected(t tree, dir string) (ops []holder.Op) {
 		if curated.Selected(name) {
 			continue
 		}
-		o := holder.Op{Kind: holder.HideFile, Dest: path.Join(dir, name), Why: "filesystem"}
+		o := holder.Op{Kind: holder.HideFile, Dest: path.Join(dir, name)}
 		switch e, err := t.lstat(o.Dest); {
 		case err != nil || e.kind == absent || e.kind == symlink:
 			continue

@@ -23,7 +23,11 @@ func Plan(f *Facts, h *Support, spec *shared.Spec) ([]holder.Op, error) {
 	for i := range table {
 		table[i].FromSpec = true
 	}
-	ops := slices.Concat(p.base(table), table, p.seal())
+	ops := slices.Concat(p.base(table), table)
+	if spec.Filesystem != shared.FilesystemHost {
+		// It had to be writable for mount points, and its size has no limit.
+		ops = append(ops, holder.Op{Kind: holder.ReadOnly, Dest: "/", Why: "no unlimited memory"})
+	}
 	return ops, bounded(ops)
 }
 
@@ -62,7 +66,7 @@ type planner struct {
 	tempSize uint64
 }
 
-// shellSize is only for the mount points in a hidden directory.
+// mountPointsSize is only for the mount points in a hidden directory.
 const mountPointsSize = 64 << 10
 
 // pinned adds the pins of the directories above a step.

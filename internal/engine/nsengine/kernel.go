@@ -18,19 +18,24 @@ type Kernel struct {
 
 // LookAtKernel looks at this machine.
 func LookAtKernel() Kernel {
-	k := Kernel{
+	return Kernel{
 		UnprivilegedClone: content("/proc/sys/kernel/unprivileged_userns_clone"),
 		MaxNamespaces:     content("/proc/sys/user/max_user_namespaces"),
 		AppArmorRestrict:  content("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
 		Root:              os.Geteuid() == 0,
 		Sandbox:           InSandbox(),
+		Container:         ContainerMark() != "",
 	}
-	for _, mark := range [...]string{"/.dockerenv", "/run/.containerenv"} {
+}
+
+// ContainerMark is the file by which this machine is known to be a container; empty if it is none.
+func ContainerMark() string {
+	for _, mark := range [...]string{"/.dockerenv", "/run/.containerenv", "/run/systemd/container"} {
 		if _, err := os.Lstat(mark); err == nil {
-			k.Container = true
+			return mark
 		}
 	}
-	return k
+	return ""
 }
 
 // InSandbox reports whether the first process here is the init of a sandbox.

@@ -187,19 +187,19 @@ func (c *Conn) Signal(n int) error {
 	if n < 1 || n > maxSignal {
 		return errors.New("signal " + strconv.Itoa(n) + ": not between 1 and " + strconv.Itoa(maxSignal))
 	}
-	return c.request(frame.Encode(kindSignal, &signalRequest{n}))
+	return c.request(kindSignal, &signalRequest{n})
 }
 
 // Kill asks the init to end at once, which kills every process of the sandbox. Wait then reports
 // death by SIGKILL unless the command was faster. The command may have tampered with the init: if
 // nothing follows, kill the launcher.
-func (c *Conn) Kill() error { return c.request(frame.Encode(kindKill, empty{})) }
+func (c *Conn) Kill() error { return c.request(kindKill, empty{}) }
 
 // KillAllAtEnd makes the end of a command that is [Command.Apart], for any reason, the end of all
 // that it has started.
-func (c *Conn) KillAllAtEnd() error { return c.request(frame.Encode(kindKillAllAtEnd, empty{})) }
+func (c *Conn) KillAllAtEnd() error { return c.request(kindKillAllAtEnd, empty{}) }
 
-func (c *Conn) request(message []byte) error {
+func (c *Conn) request(kind byte, m frame.Message) error {
 	select {
 	case <-c.ended:
 		return os.ErrProcessDone
@@ -213,7 +213,7 @@ func (c *Conn) request(message []byte) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.f.SetWriteDeadline(time.Now().Add(requestTimeout))
-	n, err := c.f.Write(message)
+	n, err := c.f.Write(frame.Encode(kind, m))
 	if err == nil {
 		return nil
 	}

@@ -138,6 +138,25 @@ func Link(private string, spec *shared.Spec) error {
 	return nil
 }
 
+// Environ is a new environment like env, in which HOME and TMPDIR name private directories in place
+// of values that may not stay. home is empty if there is none.
+func Environ(env []string, home, temp string, stays func(name, value string) bool) []string {
+	private, hasTemp := map[string]string{"HOME": home, "TMPDIR": temp}, false
+	out := make([]string, 0, len(env)+1)
+	for _, entry := range env {
+		name, value, _ := strings.Cut(entry, "=")
+		if private[name] != "" && !stays(name, value) {
+			entry = name + "=" + private[name]
+		}
+		hasTemp = hasTemp || name == "TMPDIR"
+		out = append(out, entry)
+	}
+	if !hasTemp {
+		out = append(out, "TMPDIR="+temp)
+	}
+	return out
+}
+
 // RemoveTree removes a directory with all that commands have made in it.
 func RemoveTree(dir string) error {
 	return hostpath.RemoveTree(context.Background(), filepath.Dir(dir), filepath.Base(dir))

@@ -42,12 +42,10 @@ func appArmorFix(program string, err error) string {
 // container reports whether this machine is one.
 func container() finding {
 	f := finding{Name: "container", State: stateOK, Found: "none: this is a machine of its own"}
-	for _, mark := range []string{"/.dockerenv", "/run/.containerenv", "/run/systemd/container"} {
-		if _, err := os.Lstat(mark); err == nil {
-			f.State, f.Found = stateLimited, "inside one, by "+mark
-			f.Consequence = "what the container withholds, such as mounting /proc, sandboxes inside lack too"
-			f.Fix = "if the engines fail below: run the container with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, or privileged"
-		}
+	if mark := nsengine.ContainerMark(); mark != "" {
+		f.State, f.Found = stateLimited, "inside one, by "+mark
+		f.Consequence = "what the container withholds, such as mounting /proc, sandboxes inside lack too"
+		f.Fix = "if the engines fail below: run the container with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, or privileged"
 	}
 	if nsengine.InSandbox() {
 		f.State, f.Found = stateLimited, "inside a sandbox of sbxhost"

@@ -142,7 +142,9 @@ func (e *Execution) waiter(sandbox string) session.Waiter {
 	return func(held *session.InUseError, late bool) error {
 		if late && !reported {
 			reported = true
-			e.Remote.sayAtOnce()
+			if e.Remote != nil {
+				e.Remote.Stderr.start()
+			}
 			until := ""
 			if e.SessionName() == "" { // it waits for a review
 				until = "; a kept session uses it until its end (sbxhost sessions list)"

@@ -86,13 +86,6 @@ func (r *Remote) Settle(err error) {
 	r.Stderr.start()
 }
 
-// sayAtOnce writes all buffered and further messages.
-func (r *Remote) sayAtOnce() {
-	if r != nil {
-		r.Stderr.start()
-	}
-}
-
 // caller returns the user of the command, if the Host serves several.
 func (r *Remote) caller(a *cli.App) *host.Caller {
 	if r == nil || r.AdaptTo != nil {
@@ -191,6 +184,7 @@ func (h *Buffer) Text() string {
 	return strings.TrimPrefix(lines[len(lines)-1], "sbxhost: ")
 }
 
+// start writes all buffered and further messages.
 func (h *Buffer) start() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

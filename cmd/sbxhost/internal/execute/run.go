@@ -150,7 +150,10 @@ func (e *Execution) status(early syscall.Signal, err error) int {
 	case err == nil:
 		return 0
 	case ended:
-		e.signalJob(exit.Signal)
+		e.terminal.SignalJob(exit.Signal)
+		if e.Remote != nil {
+			e.Remote.Ended = exit.Signal // the terminal is the client's
+		}
 		return cli.ExitStatus(err)
 	}
 	return e.Fail(setup.WithRemedy(e.App, e.setup, &e.flags, err))
@@ -229,12 +232,4 @@ const redrawDelay = 50 * time.Millisecond
 
 func (e *Execution) size() host.TerminalSize {
 	return terminal.Size(e.Stdin, e.Stdout, e.Stderr)
-}
-
-// signalJob is as of [terminal.Outer.SignalJob].
-func (e *Execution) signalJob(sig syscall.Signal) {
-	e.terminal.SignalJob(sig)
-	if e.Remote != nil {
-		e.Remote.Ended = sig // the terminal is the client's
-	}
 }

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 
@@ -24,9 +25,9 @@ type settingJSON struct {
 }
 
 // settings returns the effective values for a sandbox of a file with options, and those of its
-// engine by the schema. The flags may be nil.
+// engine by the schema.
 func settings(a *cli.App, file *config.File, sandbox string, options host.Options, schema shared.OptionSchema, flags *setup.Flags) []settingJSON {
-	if flags != nil && flags.Sandbox != "" {
+	if flags.Sandbox != "" {
 		options.DefaultSandbox = sandbox
 	}
 	defaults := map[string]string{}
@@ -37,13 +38,8 @@ func settings(a *cli.App, file *config.File, sandbox string, options host.Option
 	defaults["engine"] = "auto"
 	list := []settingJSON{}
 	for _, s := range file.Settings(sandbox, options, schema) {
-		out := settingJSON{Attribute: s.Attribute, Value: s.Value, Origin: "default"}
-		switch variable := setup.VariableOf(a, s.Attribute); {
-		case flags != nil && flags.FlagOf(s.Attribute) != "":
-			out.Origin = flags.FlagOf(s.Attribute)
-		case variable != "":
-			out.Origin = variable
-		case s.Line > 0:
+		out := settingJSON{Attribute: s.Attribute, Value: s.Value, Origin: cmp.Or(flags.FlagOf(s.Attribute), setup.VariableOf(a, s.Attribute), "default")}
+		if out.Origin == "default" && s.Line > 0 {
 			out.Origin, out.File, out.Line = "file", s.File, s.Line
 		}
 		out.Differs = out.Origin != "default" && out.Value != defaults[s.Attribute]

@@ -134,7 +134,7 @@ func allSettings(a *cli.App, file *config.File, options host.Options) map[string
 	all := map[string][]settingJSON{}
 	for _, name := range file.Names() {
 		schema, _ := a.KnownOptions(options, name)
-		all[name] = settings(a, file, name, options, schema, nil)
+		all[name] = settings(a, file, name, options, schema, &setup.Flags{})
 	}
 	return all
 }

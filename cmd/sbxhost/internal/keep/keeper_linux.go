@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -386,7 +385,7 @@ func (k *keeper) adapt(a *cli.App, h *host.Host, cmd *host.Cmd) error {
 		}
 		cmd.Env = append(cmd.Env, v)
 	}
-	cmd.Background = k.log.writerFor(cmd.String())
+	cmd.Background = &loggedCommand{k.log, cmd.String()}
 	return nil
 }
 
@@ -417,8 +416,6 @@ func (l *sessionLog) close() {
 		l.file = nil
 	}
 }
-
-func (l *sessionLog) writerFor(name string) io.Writer { return &loggedCommand{l, name} }
 
 func (c *loggedCommand) Write(p []byte) (int, error) {
 	l := c.log

@@ -518,9 +518,7 @@ func (r *client) claimStreams() error {
 
 func (r *client) closeFiles() {
 	r.Discard()
-	for _, f := range r.streams {
-		f.Close()
-	}
+	frame.CloseFiles(r.streams)
 }
 
 // execution returns the client's Execution.

@@ -113,10 +113,7 @@ func ask(ctx context.Context, a *cli.App, question func(host.TerminalSize) strin
 // the question.
 func turn(ctx context.Context, a *cli.App) (done func(), err error) {
 	dir := approvals.Dir(a.Getenv)
-	if dir == "" {
-		return func() {}, nil
-	}
-	if hostpath.MakePrivate(dir, 0o700) != nil {
+	if dir == "" || hostpath.MakePrivate(dir, 0o700) != nil {
 		return func() {}, nil // another user may own it: then nothing is locked
 	}
 	fd, err := unix.Open(filepath.Join(dir, "questions.lock"), unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)

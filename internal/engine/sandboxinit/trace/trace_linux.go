@@ -73,49 +73,44 @@ func (t *Tracer) Calls() []traced.Call { return t.fold.Calls() }
 // stopped lets a thread go on. If it is gone meanwhile, that is no error: its end comes next.
 func (t *Tracer) stopped(pid int, ws syscall.WaitStatus) {
 	event, sig := int(uint32(ws)>>16), ws.StopSignal()
+	next, delivered := unix.PTRACE_CONT, syscall.Signal(0)
 	switch {
 	case event == unix.PTRACE_EVENT_SECCOMP:
-		t.enter(pid)
+		next = t.enter(pid)
 	case event == unix.PTRACE_EVENT_STOP:
 		switch sig {
 		case syscall.SIGSTOP, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU:
 			// Job control has stopped it: it stays so until somebody continues it.
-			ptrace(unix.PTRACE_LISTEN, pid, 0, 0)
-		default:
-			ptrace(unix.PTRACE_CONT, pid, 0, 0)
+			next = unix.PTRACE_LISTEN
 		}
 	case event == unix.PTRACE_EVENT_EXEC:
 		// It has succeeded. A thread that was not the first has the process's number now.
 		former, _ := unix.PtraceGetEventMsg(pid)
 		delete(t.entered, int(former))
 		delete(t.entered, pid)
-		ptrace(unix.PTRACE_CONT, pid, 0, 0)
 	case event != 0:
-		ptrace(unix.PTRACE_CONT, pid, 0, 0)
 	case sig == syscallStop:
 		t.leave(pid)
-		ptrace(unix.PTRACE_CONT, pid, 0, 0)
 	default:
-		ptrace(unix.PTRACE_CONT, pid, 0, uintptr(sig))
+		delivered = sig
 	}
+	ptrace(next, pid, 0, uintptr(delivered))
 }
 
-// enter records a call that begins.
-func (t *Tracer) enter(pid int) {
+// enter records a call that begins, and returns how its thread goes on.
+func (t *Tracer) enter(pid int) (next int) {
 	info, err := syscallInfo(pid)
 	if err != nil || info.op != unix.PTRACE_SYSCALL_INFO_SECCOMP {
-		ptrace(unix.PTRACE_CONT, pid, 0, 0)
-		return
+		return unix.PTRACE_CONT
 	}
 	w := traced.Marked(uint32(info.rest[7]))
 	if w == nil {
 		// A filter of the command's own wants a tracer that does not exist.
 		refuseCall(pid)
-		ptrace(unix.PTRACE_CONT, pid, 0, 0)
-		return
+		return unix.PTRACE_CONT
 	}
 	t.entered[pid] = entry{w, [6]uint64(info.rest[1:7])}
-	ptrace(unix.PTRACE_SYSCALL, pid, 0, 0)
+	return unix.PTRACE_SYSCALL
 }
 
 // leave looks at how it ended.

@@ -238,8 +238,7 @@ func fill(args []string) (string, error) {
 	return args[1] + " bytes were written", nil
 }
 
-// descriptors tells which are open besides the standard ones and those of the Go
-// runtime, and tries to reach a secret of that NAME by each.
+// descriptors tells which are open besides the standard ones and those of the Go runtime.
 func descriptors([]string) (string, error) {
 	var open []string
 	for fd := 3; fd < 1024; fd++ {

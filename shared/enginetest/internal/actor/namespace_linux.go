@@ -29,10 +29,10 @@ func namespaceActions() map[string]action {
 			return shown, err
 		},
 		"clone": func(args []string) (string, error) {
-			return started(&syscall.SysProcAttr{Cloneflags: namespaces[args[0]]}, "nothing")
+			return started(&syscall.SysProcAttr{Cloneflags: namespaces[args[0]]})
 		},
 		"unshare": func(args []string) (string, error) {
-			return started(&syscall.SysProcAttr{Unshareflags: namespaces[args[0]]}, "nothing")
+			return started(&syscall.SysProcAttr{Unshareflags: namespaces[args[0]]})
 		},
 		// ACTION, by root of a new user and mount namespace
 		"nested": func(args []string) (string, error) {
@@ -57,8 +57,8 @@ var namespaces = map[string]uintptr{
 }
 
 // started runs a process in a new namespace.
-func started(attr *syscall.SysProcAttr, action string) (string, error) {
-	cmd := self(action)
+func started(attr *syscall.SysProcAttr) (string, error) {
+	cmd := self("nothing")
 	cmd.SysProcAttr = attr
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w %s", err, out)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -33,11 +34,7 @@ type subject struct{ *scene.Scene }
 
 // Rules are all rules.
 func Rules() []Rule {
-	var list []Rule
-	for _, part := range [][]Rule{openRules(), endRules(), streamRules(), commandRules(), misuseRules(), crowdRules(), processRules(), sessionRules()} {
-		list = append(list, part...)
-	}
-	return list
+	return slices.Concat(openRules(), endRules(), streamRules(), commandRules(), misuseRules(), crowdRules(), processRules(), sessionRules())
 }
 
 // Try tries the rule.

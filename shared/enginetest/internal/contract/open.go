@@ -46,17 +46,11 @@ func openRules() []Rule {
 	}
 }
 
-// info is the engine's current description of itself.
-func (s *subject) info() shared.Info {
-	info, err := s.Engine.Info(s.Ctx)
-	s.Must(err)
-	return info
-}
-
 func infoRule(s *subject) {
-	first := s.info()
+	first := s.Kit.Info
 	s.once(s.sh(":"), nil)
-	second := s.info()
+	second, err := s.Engine.Info(s.Ctx)
+	s.Must(err)
 	s.Demand(first.Name != "" && first.Version != "" && first.Doc != "", "name %q, version %q and doc %q: none may be empty", first.Name, first.Version, first.Doc)
 	s.Demand(first.Name == second.Name && first.Version == second.Version && slices.Equal(first.Features, second.Features), "it is not the same the second time")
 	want := s.Kit.Name
@@ -75,7 +69,7 @@ func infoRule(s *subject) {
 func schemaRule(s *subject) {
 	types := []shared.OptionType{shared.OptionString, shared.OptionBool, shared.OptionNumber, shared.OptionStringList, shared.OptionStringMap}
 	seen := map[string]bool{}
-	for _, a := range s.info().Options.Attributes {
+	for _, a := range s.Kit.Info.Options.Attributes {
 		s.Demand(a.Name != "" && !seen[a.Name], "attribute %q: empty or there twice", a.Name)
 		s.Demand(slices.Contains(types, a.Type), "attribute %q: unknown type %q", a.Name, a.Type)
 		s.Demand(a.Doc != "" && !strings.Contains(a.Doc, "\n"), "attribute %q: its doc is not one line", a.Name)
@@ -151,7 +145,7 @@ func Asked() (list shared.Features) {
 
 // unclaimedRule asks for each feature that the engine does not claim.
 func unclaimedRule(s *subject) {
-	claims := s.info().Features
+	claims := s.Kit.Info.Features
 	for _, ask := range asks(s.Shown) {
 		spec := s.spec()
 		// Unconfined means that the engine does not enforce these.
