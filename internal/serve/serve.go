@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"syscall"
 	"time"
 
@@ -120,6 +121,18 @@ func (r *Reason) Fields(c *frame.Codec) { c.Text((*string)(r)) }
 
 // Error returns the reason.
 func (r *Reason) Error() string { return string(*r) }
+
+// EndBy ends this process by SIGINT if the command ended so: a shell ends a loop at ^C only if what
+// ran in it died of that signal. Otherwise EndBy returns, also if status reports a later failure, or
+// if the caller made this process ignore SIGINT.
+func EndBy(ended syscall.Signal, status int) {
+	if ended != syscall.SIGINT || status != 128+int(ended) {
+		return
+	}
+	signal.Reset(syscall.SIGINT)
+	syscall.Kill(os.Getpid(), syscall.SIGINT)
+	time.Sleep(time.Second) // another thread may receive it
+}
 
 // Empty is the payload of a message that has none.
 type Empty struct{}

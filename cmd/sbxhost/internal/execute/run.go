@@ -146,6 +146,7 @@ func (e *Execution) status(early syscall.Signal, err error) int {
 		if !ended {
 			e.Say(fmt.Sprintf("ended by %s %s", shared.SignalName(early), when))
 		}
+		e.signalJob(early)
 		return 128 + int(early)
 	case err == nil:
 		return 0
@@ -231,10 +232,8 @@ func (e *Execution) size() host.TerminalSize {
 	return terminal.Size(e.Stdin, e.Stdout, e.Stderr)
 }
 
-// signalJob is as of [terminal.Outer.SignalJob].
+// signalJob is as of [terminal.Outer.SignalJob], and reports the signal to the client, or to main.
 func (e *Execution) signalJob(sig syscall.Signal) {
 	e.terminal.SignalJob(sig)
-	if e.Remote != nil {
-		e.Remote.Ended = sig // the terminal is the client's
-	}
+	e.Ended = sig
 }
