@@ -279,11 +279,14 @@ func (s *server) run() error {
 	ended := make(chan struct{})
 	defer close(ended)
 	go func() {
+		var again <-chan time.Time // the end of a command can let another one begin in its session
 		for {
 			select {
 			case sig := <-signals:
 				stop()
 				s.pass(sig)
+				again = time.Tick(execute.FullDelay)
+			case <-again:
 				s.endKeepers()
 			case <-time.After(5 * time.Second): // or its lock would keep out the next server until it is idle
 				if s.lock.Lost() {
