@@ -41,10 +41,7 @@ func main() {
 			}
 			serve.EndBy(ended, status)
 			os.Exit(status)
-		case failed == serve.ErrGone:
-			complain(errors.New("sbxhost serve has ended, and the command with it"))
-			os.Exit(statusFailed)
-		case failed == errVariable, os.Getenv(variable) == "on" && !errors.Is(failed, serve.ErrDeclined):
+		case failed == serve.ErrGone, failed == errVariable, os.Getenv(variable) == "on" && !errors.Is(failed, serve.ErrDeclined):
 			complain(failed)
 			os.Exit(statusFailed)
 		case verbose:

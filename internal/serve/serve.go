@@ -154,7 +154,7 @@ var (
 	ErrOther    = errors.New("the server is another sbxhost")
 	// ErrGone says that nobody knows how far the command came. The server's engines end with it,
 	// and so do their commands.
-	ErrGone = errors.New("the server has ended, and the command with it")
+	ErrGone = errors.New("sbxhost serve has ended, and the command with it")
 )
 
 // Socket is the name of the server's socket in its directory.

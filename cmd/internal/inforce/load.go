@@ -208,15 +208,9 @@ func (c *Caller) checkPassedBy() error {
 // MainWorktree returns the configuration of the main worktree, if the current directory lies in
 // another one and origin says that no file of the workspace is in force: the branch may lack it.
 func (c *Caller) MainWorktree(origin config.Origin) (path string) {
-	if origin != config.OriginUser && origin != config.OriginBuiltin {
-		return ""
-	}
 	for top := range paths.Up(filepath.Clean(c.Dir)) {
 		text, err := source.Read(filepath.Join(top, ".git")) // fails for a directory
-		if main, _, linked := strings.Cut(strings.TrimPrefix(string(text), "gitdir: "), "/.git/worktrees/"); err == nil && linked {
-			if !filepath.IsAbs(main) {
-				main = filepath.Join(top, main)
-			}
+		if main, _, linked := strings.Cut(strings.TrimPrefix(string(text), "gitdir: "), "/.git/worktrees/"); linked && filepath.IsAbs(main) && origin >= config.OriginUser {
 			path, _, _ = config.Find(config.LookupOptions{Dir: main}) // only for a message: the .git can lead anywhere
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
