@@ -85,7 +85,7 @@ func testAnswers(t *testing.T, p *place) {
 	}{
 		{"o\r", 0}, {"once\r", 0}, {"Y\r", 0},
 		{"n\r", 125}, {"\r", 125}, {"yes please\r", 125}, {"\x1b[A\r", 125}, {"\x04", 125},
-		{strings.Repeat("y", 1000) + "\r", 125}, {"\x03", 130}, {"\x1c", 131},
+		{strings.Repeat("y", 1000) + "\r", 125}, {"\x03", -int(syscall.SIGINT)}, {"\x1c", 131},
 	} {
 		os.Remove(filepath.Join(p.project, "made"))
 		l := p.dial(t, "exec", "--", "touch", "made")

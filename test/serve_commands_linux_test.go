@@ -63,14 +63,25 @@ func TestServeResults(t *testing.T) {
 			t.Errorf("%q: %d, %q, %q", script, got, out.String(), stderr.String())
 		}
 	}
+	for _, sig := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2} {
+		cmd, stdout := s.begun(t, nil, fmt.Sprintf("trap 'echo got; exit 5' %d; echo begun; until false; do sleep 0.05; done", sig))
+		cmd.Process.Signal(sig)
+		out, _ := io.ReadAll(stdout)
+		if cmd.Wait(); string(out) != "got\n" || cmd.ProcessState.ExitCode() != 5 {
+			t.Errorf("%v: %q, %v", sig, out, cmd.ProcessState)
+		}
+	}
 	// A signal to the client is one to the command; the client's death ends it.
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGKILL} {
 		word := fmt.Sprintf("3333.%d%d", os.Getpid(), sig)
 		cmd, stdout := s.begun(t, nil, "echo begun; exec sleep "+word)
 		cmd.Process.Signal(sig)
 		io.Copy(io.Discard, stdout) // to its end, which is that of all who have it
 		cmd.Wait()
 		if sig == syscall.SIGTERM && cmd.ProcessState.ExitCode() != 143 {
+			t.Error(cmd.ProcessState)
+		}
+		if sig == syscall.SIGINT && cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != sig { // a shell's loop would go on
 			t.Error(cmd.ProcessState)
 		}
 		if left := named("sleep\x00" + word); len(left) > 0 {

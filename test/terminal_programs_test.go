@@ -272,12 +272,36 @@ func testKeysOfTheJob(t *testing.T, p *place) {
 	}
 }
 
+// ^C ends a loop of bash if the command dies of it, and not if the command handles it.
+func testLoop(t *testing.T, p *place) {
+	s := p.screen(t)
+	for _, input := range []string{"", "</dev/null "} {
+		for command, want := range map[string]string{
+			"exec sleep 1000": `^status=130\nOUT>$`,
+			"trap 'exit 5' INT; until false; do sleep 0.02; done": `^status=7\nOUT>$`,
+		} {
+			s.clear()
+			s.run("for i in 1 2; do sbxhost exec " + input + `-- sh -c "test $i = 2 && exit 7; echo begun; ` + command + `"; done`)
+			s.sees(`^begun$`)
+			if input == "" {
+				s.relayed()
+			}
+			s.keys("C-c")
+			s.sees(`(\^C|^)OUT>$`)
+			s.run("echo status=$?")
+			s.sees(want)
+		}
+	}
+}
+
 // A flood of output leaves ^C its way.
 func testFlood(t *testing.T, p *place) {
 	s := p.screen(t)
-	s.run("sbxhost exec -t -- yes 'a flood'; echo status=$?")
+	s.run("sbxhost exec -t -- yes 'a flood'")
 	s.sees(`(a flood\n){22}`)
 	s.keys("C-c")
+	s.sees(`OUT>$`)
+	s.run("echo status=$?")
 	s.sees(`status=130\nOUT>$`)
 }
 

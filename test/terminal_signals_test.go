@@ -25,7 +25,7 @@ func testRestored(t *testing.T, p *place) {
 		raw    bool
 	}{
 		{name: "exit", args: []string{"exec", "-t", "--", "sh", "-c", "echo ready; read x; exit 7"}, typed: "\r", status: 7},
-		{name: "interrupt", args: loop, typed: "\x03", status: 130},
+		{name: "interrupt", args: loop, typed: "\x03", status: -int(syscall.SIGINT)},
 		{name: "quit", args: loop, typed: "\x1c", status: 131},
 		{name: "TERM", args: loop, signal: syscall.SIGTERM, status: 143},
 		{name: "HUP", args: loop, signal: syscall.SIGHUP, status: 129},
@@ -33,7 +33,7 @@ func testRestored(t *testing.T, p *place) {
 		{name: "not found", args: []string{"exec", "-t", "--", "no-such-command"}, status: 127},
 		{name: "no sandbox", args: []string{"exec", "-t", "-sandbox", "none", "--", "true"}, status: 125},
 		// Nobody is left to do it.
-		{name: "KILL", args: loop, signal: syscall.SIGKILL, status: -1, raw: true},
+		{name: "KILL", args: loop, signal: syscall.SIGKILL, status: -int(syscall.SIGKILL), raw: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -89,6 +90,7 @@ func TestProgramAtATerminal(t *testing.T) {
 		"exact":       testExact,
 		"keys":        testKeysOfTheJob,
 		"flood":       testFlood,
+		"loop":        testLoop,
 		"shell":       testShell,
 		"resize":      testResize,
 		"vim":         testVim,
@@ -116,6 +118,7 @@ func TestKeptTerminal(t *testing.T) {
 		"pager":       testPager,
 		"keys":        testKeysOfTheJob,
 		"flood":       testFlood,
+		"loop":        testLoop,
 		"shell":       testShell,
 		"resize":      testResize,
 		"vim":         testVim,
@@ -292,7 +295,8 @@ func (l *line) becomesRaw() {
 	until(l.t, "a raw terminal", l.isRaw, l.text)
 }
 
-// ends waits for the end and gives the exit status.
+// ends waits for the end and gives the exit status, or the negative number of the signal that ended
+// the program itself.
 func (l *line) ends() int {
 	l.t.Helper()
 	until(l.t, "the end", func() bool {
@@ -303,5 +307,8 @@ func (l *line) ends() int {
 			return false
 		}
 	}, l.text)
+	if how := l.cmd.ProcessState.Sys().(syscall.WaitStatus); how.Signaled() {
+		return -int(how.Signal())
+	}
 	return l.cmd.ProcessState.ExitCode()
 }

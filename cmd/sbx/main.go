@@ -33,17 +33,15 @@ func main() {
 	}
 	program, err := sbxhost()
 	if err == nil {
-		status, failed := ask(program, args)
+		status, ended, failed := ask(program, args)
 		switch {
 		case failed == nil:
 			if verbose {
 				complain(errors.New("the server ran it"))
 			}
+			serve.EndBy(ended, status)
 			os.Exit(status)
-		case failed == serve.ErrGone:
-			complain(errors.New("sbxhost serve has ended, and the command with it"))
-			os.Exit(statusFailed)
-		case failed == errVariable, os.Getenv(variable) == "on" && !errors.Is(failed, serve.ErrDeclined):
+		case failed == serve.ErrGone, failed == errVariable, os.Getenv(variable) == "on" && !errors.Is(failed, serve.ErrDeclined):
 			complain(failed)
 			os.Exit(statusFailed)
 		case verbose:
@@ -62,14 +60,14 @@ const variable = "SBX_SERVE"
 var errVariable = errors.New(variable + " is neither on nor off")
 
 // ask makes a server run the command. It starts a server if there is none.
-func ask(program *hostpath.Program, args []string) (status int, err error) {
+func ask(program *hostpath.Program, args []string) (status int, ended syscall.Signal, err error) {
 	switch value := os.Getenv(variable); {
 	case value == "off":
-		return 0, fmt.Errorf("%w: %s is off", serve.ErrDeclined, variable)
+		return 0, 0, fmt.Errorf("%w: %s is off", serve.ErrDeclined, variable)
 	case value != "" && value != "on":
-		return 0, errVariable
+		return 0, 0, errVariable
 	case serve.IsTerminal(0): // only the terminal's own processes can pass it on
-		return 0, fmt.Errorf("%w: standard input is a terminal", serve.ErrDeclined)
+		return 0, 0, fmt.Errorf("%w: standard input is a terminal", serve.ErrDeclined)
 	}
 	client := &serve.Client{Hello: serve.Hello{Args: args}}
 	return client.AskUser(os.Getenv("XDG_RUNTIME_DIR"), program)

@@ -23,6 +23,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/review"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/proc"
+	"github.com/sbxhost/sbxhost/internal/serve"
 )
 
 func run(builtins host.Builtins, args []string) int {
@@ -36,7 +37,9 @@ func run(builtins host.Builtins, args []string) int {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Caller: inforce.Caller{Dir: inforce.WorkingDir(), Environ: os.Environ(), Builtins: builtins},
 	}
-	return runLine(a, args)
+	status := runLine(a, args)
+	serve.EndBy(a.Ended, status)
+	return status
 }
 
 // command is one subcommand. Its help is the file of its name in help.

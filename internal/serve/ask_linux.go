@@ -28,7 +28,7 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 	}
 	defer unix.Close(int(s))
 	signals := make(chan os.Signal, 16)
-	wanted := []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP, unix.SIGCONT}
+	wanted := []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP, unix.SIGCONT, unix.SIGUSR1, unix.SIGUSR2}
 	if c.Relay != nil {
 		wanted = append(wanted, unix.SIGWINCH)
 	}

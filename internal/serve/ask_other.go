@@ -17,7 +17,9 @@ func (*Client) Ask(string, string) (int, syscall.Signal, error) { return 0, 0, E
 func Dir(string) (string, error) { return "", ErrAbsent }
 
 // AskUser has nobody to ask either.
-func (*Client) AskUser(string, *hostpath.Program) (int, error) { return 0, ErrAbsent }
+func (*Client) AskUser(string, *hostpath.Program) (int, syscall.Signal, error) {
+	return 0, 0, ErrAbsent
+}
 
 // StartUser has nobody to start.
 func StartUser(*hostpath.Program, string) error { return ErrAbsent }

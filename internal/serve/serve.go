@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"syscall"
 	"time"
 
@@ -121,6 +122,18 @@ func (r *Reason) Fields(c *frame.Codec) { c.Text((*string)(r)) }
 // Error returns the reason.
 func (r *Reason) Error() string { return string(*r) }
 
+// EndBy ends this process by SIGINT if the command ended so: a shell ends a loop at ^C only if what
+// ran in it died of that signal. Otherwise EndBy returns, also if status reports a later failure, or
+// if the caller made this process ignore SIGINT.
+func EndBy(ended syscall.Signal, status int) {
+	if ended != syscall.SIGINT || status != 128+int(ended) {
+		return
+	}
+	signal.Reset(syscall.SIGINT)
+	syscall.Kill(os.Getpid(), syscall.SIGINT)
+	time.Sleep(time.Second) // another thread may receive it
+}
+
 // Empty is the payload of a message that has none.
 type Empty struct{}
 
@@ -141,7 +154,7 @@ var (
 	ErrOther    = errors.New("the server is another sbxhost")
 	// ErrGone says that nobody knows how far the command came. The server's engines end with it,
 	// and so do their commands.
-	ErrGone = errors.New("the server has ended, and the command with it")
+	ErrGone = errors.New("sbxhost serve has ended, and the command with it")
 )
 
 // Socket is the name of the server's socket in its directory.

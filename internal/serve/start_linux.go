@@ -35,21 +35,20 @@ func Dir(runtimeDir string) (string, error) {
 
 // AskUser is Ask for the server of this user, which it starts if there is none. runtimeDir is as of
 // Dir.
-func (c *Client) AskUser(runtimeDir string, program *hostpath.Program) (status int, err error) {
+func (c *Client) AskUser(runtimeDir string, program *hostpath.Program) (status int, ended syscall.Signal, err error) {
 	dir, err := Dir(runtimeDir)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	path := filepath.Join(dir, Socket)
-	status, _, err = c.Ask(path, program.Path())
+	status, ended, err = c.Ask(path, program.Path())
 	if err != ErrAbsent {
-		return status, err
+		return status, ended, err
 	}
 	if err := StartUser(program, dir); err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrAbsent, err)
+		return 0, 0, fmt.Errorf("%w: %w", ErrAbsent, err)
 	}
-	status, _, err = c.Ask(path, program.Path())
-	return status, err
+	return c.Ask(path, program.Path())
 }
 
 // StartUser starts the server of this user, with its socket in a directory of Dir.

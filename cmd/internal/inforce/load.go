@@ -14,6 +14,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
+	"github.com/sbxhost/sbxhost/internal/source"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -201,7 +202,22 @@ func (c *Caller) checkPassedBy() error {
 	}
 	named := hostpath.ShellQuoted(passed)
 	return &HintedError{fmt.Errorf("%s, which you trust, does not apply in %s; nothing was run", hostpath.Shown(passed), hostpath.Shown(c.Dir)),
-		fmt.Sprintf("it holds in its git repository, or without git in its own directory: write a config.hcl here, or use -config %s, or: sbxhost trust -revoke %s; if you did not make the .git here, a command did: remove it", named, named)}
+		fmt.Sprintf("it holds in its git repository, or without git in its own directory: write a config.hcl here, or use -config %s, or: sbxhost trust -revoke %s; if neither you nor git worktree made the .git here, a command did: remove it", named, named)}
+}
+
+// MainWorktree returns the configuration of the main worktree, if the current directory lies in
+// another one and origin says that no file of the workspace is in force: the branch may lack it.
+func (c *Caller) MainWorktree(origin config.Origin) (path string) {
+	for top := range paths.Up(filepath.Clean(c.Dir)) {
+		text, err := source.Read(filepath.Join(top, ".git")) // fails for a directory
+		if main, _, linked := strings.Cut(strings.TrimPrefix(string(text), "gitdir: "), "/.git/worktrees/"); linked && filepath.IsAbs(main) && origin >= config.OriginUser {
+			path, _, _ = config.Find(config.LookupOptions{Dir: main}) // only for a message: the .git can lead anywhere
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return path
 }
 
 // WritableDirs returns the directories that commands can write to, by some options and, for a path

@@ -129,13 +129,22 @@ func (n *Network) Begin(way Way) (*Gate, error) {
 			notes = append(notes, shared.Event{Kind: shared.EventDegraded, Message: fmt.Sprintf("publish[%d]: another program listens on %s of this machine, so nothing leads to port %d of this command", i, p.Listen, p.Inside)})
 		case err != nil:
 			g.Close()
-			return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: fmt.Sprintf("publish[%d]", i),
-				Message: "listening on the host: " + err.Error()}
+			return nil, unpublished(i, err)
 		case p.Inside < 1024 && way.Proxy == nil: // docker lets its containers listen there
 			notes = append(notes, shared.Event{Kind: shared.EventDegraded, Message: fmt.Sprintf("publish[%d]: commands cannot listen on port %d, because it is below 1024", i, p.Inside)})
 		}
 	}
 	return &Gate{g, notes}, nil
+}
+
+// unpublished is the error for a port on which this process cannot listen.
+func unpublished(i int, err error) error {
+	e := &shared.Error{Kind: shared.ErrUnavailable, Attribute: fmt.Sprintf("publish[%d]", i), Message: "listening on the host: " + err.Error()}
+	if errors.Is(err, syscall.EACCES) {
+		e.Kind = shared.ErrDenied
+		e.Hint = `name a port of 1024 or above first, as in "8080:3000", or lower the sysctl net.ipv4.ip_unprivileged_port_start`
+	}
+	return e
 }
 
 // Environment is a command's, in which the variables of a gate's proxy replace others with these

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/internal/egress/gate"
@@ -35,6 +37,18 @@ func TestRead(t *testing.T) {
 		case err != nil || (n == nil) != tt.none:
 			t.Errorf("%s: %+v, %v", name, n, err)
 		}
+	}
+}
+
+// Users cannot listen below 1024, and that is no fault of the engine.
+func TestUnpublished(t *testing.T) {
+	t.Parallel()
+	refused, _ := errors.AsType[*shared.Error](unpublished(1, &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)}))
+	if refused.Kind != shared.ErrDenied || refused.Attribute != "publish[1]" || !strings.Contains(refused.Hint, "1024") {
+		t.Errorf("got %+v", refused)
+	}
+	if err := unpublished(0, syscall.EMFILE); !errors.Is(err, shared.ErrUnavailable) {
+		t.Errorf("got %v", err)
 	}
 }
 

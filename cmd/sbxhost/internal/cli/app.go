@@ -4,6 +4,7 @@ package cli
 
 import (
 	"io"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/cmd/internal/inforce"
 )
@@ -13,5 +14,6 @@ type App struct {
 	inforce.Caller
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	CommandLine    []string // the command line, with flags
+	CommandLine    []string       // the command line, with flags
+	Ended          syscall.Signal // the signal that ended the command
 }

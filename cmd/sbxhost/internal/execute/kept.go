@@ -110,7 +110,7 @@ func (e *Execution) runInServer() error {
 			err = failed
 			switch {
 			case err == nil:
-				e.terminal.SignalJob(ended)
+				e.signalJob(ended)
 				return cli.Exit(status)
 			case errors.Is(err, serve.ErrGone):
 				return fmt.Errorf("the server that held session %q has ended, and all that ran there with it", name)
@@ -217,9 +217,10 @@ func (e *Execution) runServed() (served bool, err error) {
 		return false, nil
 	}
 	client := serve.Client{Hello: serve.Hello{Args: e.CommandLine}}
-	status, err := client.AskUser(e.Getenv("XDG_RUNTIME_DIR"), self)
+	status, ended, err := client.AskUser(e.Getenv("XDG_RUNTIME_DIR"), self)
 	switch {
 	case err == nil:
+		e.signalJob(ended)
 		return true, cli.Exit(status)
 	case errors.Is(err, serve.ErrGone):
 		return true, err

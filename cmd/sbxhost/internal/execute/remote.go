@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
@@ -39,7 +38,6 @@ type Remote struct {
 	ClientEnds bool            // the client's end also ends the command
 	Why        string          // why it does not
 	Typed      bool            // the client's standard input is typed at its terminal
-	Ended      syscall.Signal  // the signal that ended the command
 }
 
 // notify returns the signals to relay. It closes the channel notified when they can come.

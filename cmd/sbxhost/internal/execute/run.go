@@ -146,14 +146,12 @@ func (e *Execution) status(early syscall.Signal, err error) int {
 		if !ended {
 			e.Say(fmt.Sprintf("ended by %s %s", shared.SignalName(early), when))
 		}
+		e.signalJob(early)
 		return 128 + int(early)
 	case err == nil:
 		return 0
 	case ended:
-		e.terminal.SignalJob(exit.Signal)
-		if e.Remote != nil {
-			e.Remote.Ended = exit.Signal // the terminal is the client's
-		}
+		e.signalJob(exit.Signal)
 		return cli.ExitStatus(err)
 	}
 	return e.Fail(setup.WithRemedy(e.App, e.setup, &e.flags, err))
@@ -232,4 +230,10 @@ const redrawDelay = 50 * time.Millisecond
 
 func (e *Execution) size() host.TerminalSize {
 	return terminal.Size(e.Stdin, e.Stdout, e.Stderr)
+}
+
+// signalJob is as of [terminal.Outer.SignalJob], and reports the signal to the client, or to main.
+func (e *Execution) signalJob(sig syscall.Signal) {
+	e.terminal.SignalJob(sig)
+	e.Ended = sig
 }

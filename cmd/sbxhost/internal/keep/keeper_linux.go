@@ -278,6 +278,9 @@ func (k *keeper) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.users--
+		if k.over && a.Ended == syscall.SIGKILL { // other ends have an error that says it
+			a.Say(fmt.Sprintf("session %q was ended, and the command with it", k.name))
+		}
 	}}, nil
 }
 

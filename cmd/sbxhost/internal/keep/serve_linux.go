@@ -279,11 +279,14 @@ func (s *server) run() error {
 	ended := make(chan struct{})
 	defer close(ended)
 	go func() {
+		var again <-chan time.Time // the end of a command can let another one begin in its session
 		for {
 			select {
 			case sig := <-signals:
 				stop()
 				s.pass(sig)
+				again = time.Tick(execute.FullDelay)
+			case <-again:
 				s.endKeepers()
 			case <-time.After(5 * time.Second): // or its lock would keep out the next server until it is idle
 				if s.lock.Lost() {
@@ -354,18 +357,17 @@ func (s *server) attend(conn *net.UnixConn) {
 		r.reading.Wait()
 		r.closeFiles()
 	}()
-	status, why := s.serveOne(r, conn, raw)
+	end, why := s.serveOne(r, conn, raw)
 	switch {
 	case why != "":
 		s.leave(r, why)
 	case !r.query:
-		number := serve.Ended(status, r.Ended)
-		r.Write(serve.KindExit, &number)
+		r.Write(serve.KindExit, &end)
 	}
 }
 
 // serveOne runs the command of a client, or says why it does not.
-func (s *server) serveOne(r *client, conn *net.UnixConn, raw syscall.RawConn) (status int, why string) {
+func (s *server) serveOne(r *client, conn *net.UnixConn, raw syscall.RawConn) (end serve.Number, why string) {
 	// First of all: a client that finds another program here leaves, and may be gone by now.
 	if s.beside.replaced() {
 		s.mu.Lock()
@@ -447,14 +449,14 @@ func (s *server) serveOne(r *client, conn *net.UnixConn, raw syscall.RawConn) (s
 		delete(s.running, r)
 		s.mu.Unlock()
 	}()
-	status = e.RunAndReport()
+	status := e.RunAndReport()
 	if hello.Keep {
 		r.Settle(nil) // messages before a start are for the client
 	}
 	if !r.ClientEnds {
 		why = cmp.Or(r.Why, r.Stderr.Text(), "nothing was run")
 	}
-	return status, why
+	return serve.Ended(status, e.Ended), why
 }
 
 // answer answers requests that are not commands.

@@ -113,7 +113,7 @@ func (r *Relay) on(sig syscall.Signal) {
 			r.stopping = time.After(r.Patience)
 		}
 	case !r.running:
-	case sig == syscall.SIGSTOP: // from a client that stops
+	case sig == syscall.SIGUSR1, sig == syscall.SIGUSR2, sig == syscall.SIGSTOP: // SIGSTOP is from a client that stops
 		r.Forward(sig)
 	case sig == syscall.SIGCONT:
 		r.take()
@@ -163,7 +163,7 @@ func Ending(sig syscall.Signal) bool {
 func Notify(signals chan<- os.Signal) {
 	for _, sig := range [...]os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
-		syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH,
+		syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH, syscall.SIGUSR1, syscall.SIGUSR2,
 		// Catch it instead of ignoring it: the command would inherit that, and must die of a closed
 		// pipe as always.
 		syscall.SIGPIPE,

@@ -85,6 +85,7 @@ func TestRelayPassesOn(t *testing.T) {
 		{[]syscall.Signal{TERM, TERM, HUP, QUIT}, []syscall.Signal{TERM, TERM, HUP, QUIT}},
 		{[]syscall.Signal{TSTP, CONT}, []syscall.Signal{syscall.SIGSTOP, TSTP, CONT, CONT}}, // suspended, passed on, drawn again
 		{[]syscall.Signal{PIP, WNCH}, []syscall.Signal{WNCH}},
+		{[]syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2}, []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2}},
 	} {
 		tr := newTrial(t, time.Hour, 0, true, false)
 		for _, sig := range tt.in {

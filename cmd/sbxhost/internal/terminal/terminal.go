@@ -158,7 +158,7 @@ func (t *Outer) SignalJob(sig syscall.Signal) {
 	defer t.mu.Unlock()
 	for i, end := range endKeys {
 		if end.sig == sig && t.ended[i] {
-			signal.Ignore(sig)
+			signal.Notify(make(chan os.Signal, 1), sig) // this process ends by itself
 			syscall.Kill(0, sig)
 		}
 	}
