@@ -42,7 +42,7 @@ func (v *View) checkHolds() error {
 
 // chooseHold chooses the stub for a missing path. For a symlink, it is a stub of the target, which a
 // command could make; also of an existing one, which may be another command's stub.
-func (v *View) chooseHold(p *locatedProtection) {
+func (v *View) chooseHold(p *protection) {
 	if len(p.way.Links) > 0 && p.hold == nil {
 		p.hold = &Hold{File: p.repository != ""} // what git obeys is a file, unless its protection has a hold
 	}

@@ -96,6 +96,9 @@ type protection struct {
 	followsLinks bool
 	// hostOwned says that the host would obey or run what a command put there.
 	hostOwned bool
+
+	way   Way      // found by locate, as links
+	links []string // those of the way that commands can replace
 }
 
 // ruleProtections are the protections of protect_paths, and of the names that HardLinkRules found.
@@ -118,15 +121,15 @@ func (v *View) ruleProtections(found *SearchResult) (list []protection) {
 
 // protect makes these paths, or their targets, read-only wherever a writable entry shows them. It
 // returns, for checkLinks, the protections that lead through links, and those of git.
-func (v *View) protect(protections []locatedProtection) (linked []locatedProtection, err error) {
-	var list []locatedProtection
+func (v *View) protect(protections []protection) (linked []protection, err error) {
+	var list []protection
 	for _, p := range protections {
 		if len(p.way.Links) > 0 || len(p.links) > 0 || p.repository != "" {
 			linked = append(linked, p)
 		}
 		for _, link := range p.links {
 			if dir := p.holder(link); dir != "" {
-				list = append(list, locatedProtection{protection: protection{why: p.why, always: true}, way: v.facts.Follow(dir)})
+				list = append(list, protection{why: p.why, always: true, way: v.facts.Follow(dir)})
 			}
 		}
 		if p.way.Err != nil || v.unprotectable(&p) {
@@ -140,8 +143,8 @@ func (v *View) protect(protections []locatedProtection) (linked []locatedProtect
 }
 
 // protectPaths protects each path once, and a directory before the paths in it.
-func (v *View) protectPaths(list []locatedProtection) error {
-	slices.SortStableFunc(list, func(a, b locatedProtection) int { return paths.Compare(a.way.End, b.way.End) })
+func (v *View) protectPaths(list []protection) error {
+	slices.SortStableFunc(list, func(a, b protection) int { return paths.Compare(a.way.End, b.way.End) })
 	distinct := list[:0]
 	var ends []string
 	for _, p := range list {
@@ -180,7 +183,7 @@ func (v *View) writableEntries() (list []shared.Entry) {
 }
 
 // protectPath protects one path; wanted are the writable entries.
-func (v *View) protectPath(p *locatedProtection, wanted []shared.Entry) error {
+func (v *View) protectPath(p *protection, wanted []shared.Entry) error {
 	host := p.way.End
 	if dir := v.facts.Unsearchable(host); dir != "" && v.writer(dir) != nil && v.beneath(dir) {
 		// Nothing can be mounted there. It is not necessary: the directory is hidden, so commands
@@ -219,7 +222,7 @@ func (v *View) protectPath(p *locatedProtection, wanted []shared.Entry) error {
 
 // unprotectable reports whether protection of a path's target would protect what commands must
 // write: the workspace, or, for a link that a command may have made, any other writable entry.
-func (v *View) unprotectable(p *locatedProtection) bool {
+func (v *View) unprotectable(p *protection) bool {
 	switch {
 	case len(p.way.Links) == 0 && p.repository == "":
 		return false
