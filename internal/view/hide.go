@@ -21,7 +21,7 @@ func (v *View) hide(found *SearchResult) error {
 	for i := range found.Deny {
 		v.hideLiteral(&found.Deny[i])
 	}
-	var deep, linked []string
+	var deep, linked, sensitive []string
 	v.entries = slices.Grow(v.entries, len(found.Trees))
 	for _, f := range found.Trees {
 		switch hides := f.Pattern >= 0 || v.in.HideSensitive; {
@@ -29,6 +29,8 @@ func (v *View) hide(found *SearchResult) error {
 			deep = append(deep, f.Path)
 		case hides && (f.Reason == scan.LinksUnknown || f.Reason == scan.Linked && v.wholeHost):
 			linked = append(linked, f.Path)
+		case f.Reason == scan.SensitiveName && !v.in.HideSensitive:
+			sensitive = append(sensitive, f.Path)
 		}
 		if err := v.hideOne(found, &f); err != nil {
 			return err
@@ -45,6 +47,9 @@ func (v *View) hide(found *SearchResult) error {
 	}
 	if len(linked) > 0 {
 		v.note("these are hidden; other hard links to them may exist, which were not found: %s", hostpath.QuoteList(linked))
+	}
+	if len(sensitive) > 0 {
+		v.Remarks = append(v.Remarks, "these files look as if they held secrets, and can be read; deny_paths hides them: "+hostpath.QuoteList(sensitive))
 	}
 	var hidden []string
 	for _, e := range v.entries {
@@ -295,17 +300,4 @@ func (v *View) refuseControl() error {
 		}
 	}
 	return nil
-}
-
-// remarkSensitive names the sensitive files that commands can see.
-func (v *View) remarkSensitive(found *SearchResult) {
-	var list []string
-	for _, f := range found.Trees {
-		if f.Reason == scan.SensitiveName {
-			list = append(list, f.Path)
-		}
-	}
-	if len(list) > 0 && !v.in.HideSensitive {
-		v.Remarks = append(v.Remarks, "these files look as if they held secrets, and can be read; deny_paths hides them: "+hostpath.QuoteList(list))
-	}
 }

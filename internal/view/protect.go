@@ -74,7 +74,6 @@ func (v *View) Restrict(found *SearchResult) error {
 		return err
 	}
 	v.deny, v.protected = found.Deny, found.Protect
-	v.remarkSensitive(found)
 	return nil
 }
 

@@ -51,20 +51,20 @@ type View struct {
 	gitWritable bool // what git obeys is not protected
 
 	entries        []shared.Entry
-	byPath         map[string]int      // index of an entry, by path inside
-	bySource       map[string][]int    // indexes of entries, by path of the host
-	outerTops      []string            // for outer
-	held           map[string]bool     // paths of Holds, and whether they hide
-	hostPaths      []string            // protected paths that the host would obey or run
-	claims         []string            // notes that claim a protection
-	exceptions     []string            // names of protect_paths_except
-	grantedSockets []string            // sockets that commands may connect to
-	protections    []protection // but for those of protect_paths
-	ends           []string            // where protections lead
-	sources        []spelling          // of entries
-	homes          []string            // directories of Homes, resolved
-	hiddenAround   map[string]bool     // hidden paths in which deeper entries show
-	deny           []Rule              // of the definition, as are protected
+	byPath         map[string]int   // index of an entry, by path inside
+	bySource       map[string][]int // indexes of entries, by path of the host
+	outerTops      []string         // for outer
+	held           map[string]bool  // paths of Holds, and whether they hide
+	hostPaths      []string         // protected paths that the host would obey or run
+	claims         []string         // notes that claim a protection
+	exceptions     []string         // names of protect_paths_except
+	grantedSockets []string         // sockets that commands may connect to
+	protections    []protection     // but for those of protect_paths
+	ends           []string         // where protections lead
+	sources        []spelling       // of entries
+	homes          []string         // directories of Homes, resolved
+	hiddenAround   map[string]bool  // hidden paths in which deeper entries show
+	deny           []Rule           // of the definition, as are protected
 	protected      []Rule
 
 	// Workdir is the workspace root's path inside.
