@@ -214,7 +214,8 @@ func (f *lookup) layout(dir string) (workspace.GitLayout, error) {
 
 func (f *lookup) Around(dir string) []string { return f.m.Workspace.Around(dir) }
 
-func (f *lookup) WorkTrees(top string, l *workspace.GitLayout) workspace.WorkTrees {
+func (f *lookup) WorkTrees(top string) workspace.WorkTrees {
+	l, _ := f.layout(top)
 	return once(f.workTrees, top, func() workspace.WorkTrees { return l.WorkTrees(top, f.left) })
 }
 
@@ -234,7 +235,7 @@ func (f *lookup) submodules(own, within []string) map[string]submodule {
 		if err != nil || l.GitDir == "" {
 			return
 		}
-		for _, p := range f.WorkTrees(dir, &l).Submodules {
+		for _, p := range f.WorkTrees(dir).Submodules {
 			if _, known := found[p]; known || !paths.InsideAny(within, p) || strings.Count(strings.TrimPrefix(p, from), "/") > scan.MaxDepth {
 				continue
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,22 +18,26 @@ import (
 // Every row says why it is narrow and names places that can be compared.
 func TestToolchainTable(t *testing.T) {
 	t.Parallel()
+	source, err := os.ReadFile("toolchains.go")
+	if rows := regexp.MustCompile(`(?m)^\t\{"[^{}]*\}, +// [^:]+: .+$`).FindAll(source, -1); err != nil || len(rows) != len(toolchains) {
+		t.Errorf("%d of %d rows have the tool and a reason in a comment: %v", len(rows), len(toolchains), err)
+	}
 	for i, row := range toolchains {
-		if row.tool == "" || row.narrow == "" || row.base == "" && row.variables == "" {
+		if row.base == "" && row.variables == "" {
 			t.Errorf("row %d is not complete: %+v", i, row)
 		}
 		for _, p := range append([]string{strings.TrimPrefix(row.base, "~/")}, strings.Fields(row.within)...) {
 			if p != "" && filepath.Clean(p) != p {
-				t.Errorf("%s: %q is not in its shortest form", row.tool, p)
+				t.Errorf("row %d: %q is not in its shortest form", i, p)
 			}
 		}
 		// A row that shows all of a directory shows what a variable says, too.
 		if place, ok := strings.CutPrefix(row.base, "~/"); ok && row.within == "" && slices.Contains(slices.Concat(view.SecretDirs[:], mixedDirs[:]), place) {
-			t.Errorf("%s shows all of %s", row.tool, row.base)
+			t.Errorf("row %d shows all of %s", i, row.base)
 		}
 		for _, name := range strings.Fields(row.variables) {
 			if env.IsInjector(name) {
-				t.Errorf("%s: %s runs code and would be passed on", row.tool, name)
+				t.Errorf("row %d: %s runs code and would be passed on", i, name)
 			}
 		}
 	}

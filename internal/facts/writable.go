@@ -25,15 +25,17 @@ type Writable struct {
 
 // Around returns the writable directory that contains a path, in words; "" if none does.
 func (w *Writable) Around(p string) string {
-	if i := slices.IndexFunc(w.Roots, inRoot(p)); i >= 0 {
-		return "the workspace (" + hostpath.Quote(w.Roots[i].Path) + ")"
+	var roots []string
+	for _, r := range w.Roots {
+		roots = slices.Compact(append(roots, r.Path, r.Declared))
 	}
-	for _, kind := range [...]struct {
+	kinds := [...]struct {
 		what string
 		dirs []string
 	}{
-		{"a repository around the workspace", w.Outer}, {"what is bound writable", w.Binds}, {"the files of sessions", w.Sessions}, {"the files of reviews", w.Reviews},
-	} {
+		{"the workspace", roots}, {"a repository around the workspace", w.Outer}, {"what is bound writable", w.Binds}, {"the files of sessions", w.Sessions}, {"the files of reviews", w.Reviews},
+	}
+	for _, kind := range kinds {
 		if i := slices.IndexFunc(kind.dirs, func(dir string) bool { return paths.Inside(dir, p) }); i >= 0 {
 			return kind.what + " (" + hostpath.Quote(kind.dirs[i]) + ")"
 		}
@@ -42,13 +44,11 @@ func (w *Writable) Around(p string) string {
 		return ""
 	}
 	table, _ := mounts() // none on a system without /proc
-	dirs := slices.Concat(w.Outer, w.Binds, w.Sessions, w.Reviews)
-	for _, r := range w.Roots {
-		dirs = append(dirs, r.Path)
-	}
-	for _, dir := range dirs {
-		if at := otherPaths(table, mountsIn(table, dir), p); at != nil {
-			return "a mount of what commands write (" + hostpath.Quote(at[0]) + ")"
+	for _, kind := range kinds {
+		for _, dir := range kind.dirs {
+			if at := otherPaths(table, mountsIn(table, dir), p); at != nil {
+				return "a mount of what commands write (" + hostpath.Quote(at[0]) + ")"
+			}
 		}
 	}
 	return ""

@@ -221,8 +221,8 @@ func (p *Pool) Changes(ctx context.Context, r *review.Review, t Target) (*review
 	if err != nil {
 		return nil, err
 	}
-	rules := review.Rules{Hidden: out.HiddenFrom(out.Spec.Table), Configurations: out.Configurations, Submodules: out.Submodules, Behind: out.Behind}
-	rules.Denied, rules.Above = out.Unwritable(out.Spec.Table)
+	rules := review.Rules{Configurations: out.Configurations, Submodules: out.Submodules, Behind: out.Behind}
+	rules.Hidden, rules.Denied, rules.Above = out.ReviewRules(out.Spec.Table)
 	rules.IsGitControlled = func(p string) bool { return paths.InsideAny(out.GitControlled, p) }
 	return r.Changes(ctx, rules)
 }

@@ -25,8 +25,8 @@ type Facts interface {
 	Repository(dir string) Repository
 	// Around is Workspace.Around.
 	Around(dir string) []string
-	// WorkTrees is GitLayout.WorkTrees.
-	WorkTrees(top string, layout *workspace.GitLayout) workspace.WorkTrees
+	// WorkTrees is GitLayout.WorkTrees, of the repository in a directory.
+	WorkTrees(top string) workspace.WorkTrees
 }
 
 // A Way is where a path of the host leads.
@@ -98,12 +98,6 @@ type ToolDir struct {
 	Path     string
 	Variable string // the variable that names it, or ""
 	Value    string // the variable's value
-}
-
-// Agent is the caller's ssh-agent.
-type Agent struct {
-	Socket string // resolved
-	Err    error  // why there is none
 }
 
 // HostPath is a path that the host itself obeys, runs or stores state in.

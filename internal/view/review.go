@@ -77,17 +77,6 @@ func onHost(table []shared.Entry) []shared.Entry {
 	return slices.DeleteFunc(list, func(e shared.Entry) bool { return e.Path == "" })
 }
 
-// HiddenFrom returns a function that reports whether commands cannot see a path of the host, or could
-// not if it existed: an entry hides it, or a rule does, or no entry shows it.
-func (v *View) HiddenFrom(table []shared.Entry) func(p string) bool {
-	find, deny := shared.Covers(onHost(table)), covering(v.deny)
-	return func(p string) bool {
-		e, _ := find(p)
-		return e == nil || e.Access == shared.Hidden || deny(p, true) != "" ||
-			v.in.HideSensitive && slices.ContainsFunc(strings.Split(p, "/"), Sensitive)
-	}
-}
-
 // Behind says why commands cannot lead a symlink of the host to end: a pattern of the definition
 // matches the link as a directory, or could match behind it and not where that lies.
 func (v *View) Behind(link, end string) string {
@@ -99,10 +88,11 @@ func (v *View) Behind(link, end string) string {
 	return ""
 }
 
-// Unwritable returns two functions for paths of the host. denied says why commands cannot change a
+// ReviewRules returns three functions for paths of the host. hidden reports whether commands cannot see a path,
+// or could not if it existed: an entry hides it, or a rule does, or no entry shows it. denied says why commands cannot change a
 // path, or lead it elsewhere, or could not if the file existed, by the definition's patterns. above
 // says, for a directory above such paths, what lies beneath it. Both may return "".
-func (v *View) Unwritable(table []shared.Entry) (denied func(p string, directory bool) string, above func(p string) string) {
+func (v *View) ReviewRules(table []shared.Entry) (hidden func(p string) bool, denied func(p string, directory bool) string, above func(p string) string) {
 	why := func(e *shared.Entry) string {
 		if e != nil && (e.Access == shared.Hidden || e.Access == shared.ReadOnly) {
 			return e.Why
@@ -123,12 +113,16 @@ func (v *View) Unwritable(table []shared.Entry) (denied func(p string, directory
 		}
 	}
 	deny, protect := covering(v.deny), covering(v.protected)
-	return func(p string, directory bool) string {
-		e, _ := find(p)
-		reason := cmp.Or(exactly[p], why(e))
-		if v.in.HideSensitive && !directory && Sensitive(path.Base(p)) {
-			reason = cmp.Or(reason, OriginSensitive)
-		}
-		return cmp.Or(reason, deny(p, directory), protect(p, directory))
-	}, func(p string) string { return beneath[p] }
+	return func(p string) bool {
+			e, _ := find(p)
+			return e == nil || e.Access == shared.Hidden || deny(p, true) != "" ||
+				v.in.HideSensitive && slices.ContainsFunc(strings.Split(p, "/"), Sensitive)
+		}, func(p string, directory bool) string {
+			e, _ := find(p)
+			reason := cmp.Or(exactly[p], why(e))
+			if v.in.HideSensitive && !directory && Sensitive(path.Base(p)) {
+				reason = cmp.Or(reason, OriginSensitive)
+			}
+			return cmp.Or(reason, deny(p, directory), protect(p, directory))
+		}, func(p string) string { return beneath[p] }
 }

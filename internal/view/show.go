@@ -312,16 +312,12 @@ func (v *View) showSockets() error {
 
 // showAgent shows the agent's socket, and nothing beside it.
 func (v *View) showAgent() error {
-	i := slices.Index(v.in.Credentials, CredentialSSHAgent)
-	if i < 0 {
+	if v.in.Agent == "" {
 		return nil
 	}
-	attribute := fmt.Sprintf("credentials[%d]", i)
-	if err := v.in.Agent.Err; err != nil {
-		return Invalid(attribute, err.Error(), "start ssh-agent and run as its user, or leave ssh-agent out")
-	}
-	v.grantedSockets = append(v.grantedSockets, v.in.Agent.Socket)
-	return v.add(shared.Entry{Source: v.in.Agent.Socket, Path: v.in.Agent.Socket, Access: shared.ReadOnly, Why: attribute})
+	v.grantedSockets = append(v.grantedSockets, v.in.Agent)
+	attribute := fmt.Sprintf("credentials[%d]", slices.Index(v.in.Credentials, CredentialSSHAgent))
+	return v.add(shared.Entry{Source: v.in.Agent, Path: v.in.Agent, Access: shared.ReadOnly, Why: attribute})
 }
 
 // showDevices finds the devices that commands have.

@@ -29,7 +29,7 @@ type Input struct {
 
 	Session   Session
 	Toolchain []ToolDir // nil shows no toolchains
-	Agent     Agent
+	Agent     string    // the resolved socket of the caller's ssh-agent, if Credentials has it
 	// Substitutes are files that commands see in place of the host's: /etc/passwd, certificates.
 	Substitutes []Substitute
 

@@ -131,7 +131,7 @@ func (m *machine) Repository(dir string) (r Repository) {
 
 func (m *machine) Around(string) []string { return m.around }
 
-func (m *machine) WorkTrees(string, *workspace.GitLayout) workspace.WorkTrees {
+func (m *machine) WorkTrees(string) workspace.WorkTrees {
 	return workspace.WorkTrees{Worktrees: m.workTrees, All: true}
 }
 
