@@ -43,23 +43,24 @@ func (m *Machine) search(out *Resolution, look *lookup) (found *view.SearchResul
 		}
 	}
 	q.Repositories, q.MatchName = true, view.MayBeInstruction
-	if !listed || m.HideSensitive || len(found.Deny) > 0 {
-		err = out.searchTrees(m.scanners.scanner(found.Deny, "trees", q, trees), trees, found)
-	} else {
-		tops := paths.Outermost(out.Tops())
-		near := m.scanners.scanner(nil, "near", q, tops)
-		out.searchAgain = func() ([]scan.Found, error) { return near.ScanTo(out.ReportDepth(tops)) } // the reported part
+	scanner := func(key string, dirs []string) *scan.Scanner {
+		s := m.scanners.scanner(found.Deny, key, q, dirs)
+		out.searchAgain = func() ([]scan.Found, error) { return s.ScanTo(out.ReportDepth(dirs)) } // the reported part
+		return s
+	}
+	all := !listed || m.HideSensitive || len(found.Deny) > 0
+	if !all {
+		scanner("near", paths.Outermost(out.Tops()))
 		if found.Trees, err = out.searchAgain(); err != nil {
 			return nil, searchError(err)
 		}
-		if own, all := out.NestedRepositories(found.Trees); all {
-			found.Trees = scan.Merge(found.Trees, slices.Concat(own, socketsIn(trees, sockets)))
-		} else {
-			err = out.searchTrees(m.scanners.scanner(nil, "trees", q, trees), trees, found)
-		}
+		own, complete := out.NestedRepositories(found.Trees)
+		found.Trees, all = scan.Merge(found.Trees, slices.Concat(own, socketsIn(trees, sockets))), !complete
 	}
-	if err != nil {
-		return nil, searchError(err)
+	if all {
+		if found.Trees, err = scanner("trees", trees).Scan(); err != nil {
+			return nil, searchError(err)
+		}
 	}
 	if elsewhere := view.PatternRoots(found.Deny, trees); len(elsewhere) > 0 {
 		inElsewhere, err := m.scanners.scanner(found.Deny, "elsewhere", scan.Query{}, elsewhere).Scan()
@@ -87,13 +88,6 @@ func (m *Machine) search(out *Resolution, look *lookup) (found *view.SearchResul
 		}
 	}
 	return found, nil
-}
-
-// searchTrees searches some trees now, and their reported part again after the command.
-func (out *Resolution) searchTrees(s *scan.Scanner, trees []string, found *view.SearchResult) (err error) {
-	out.searchAgain = func() ([]scan.Found, error) { return s.ScanTo(out.ReportDepth(trees)) }
-	found.Trees, err = s.Scan()
-	return err
 }
 
 // socketsIn returns the socket files that are in some directories.

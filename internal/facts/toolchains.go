@@ -183,10 +183,8 @@ func (p *toolchainInput) safe(dir string, whole bool) bool {
 // findToolchains returns the possible paths of toolchains of this caller's commands, and the refused
 // variables.
 func findToolchains(c *Caller, owner *Owner) (dirs []view.ToolDir, refused []string) {
-	places := toolchainInput{goos: runtime.GOOS, home: c.Home, lookupEnv: c.LookupEnv}
 	if owner != nil {
-		// The variables belong to another user.
-		places.home, places.lookupEnv = owner.Home, (&Caller{}).LookupEnv
+		c = &Caller{Home: owner.Home} // the variables belong to another user
 	}
-	return places.list()
+	return (&toolchainInput{runtime.GOOS, c.Home, c.LookupEnv}).list()
 }
