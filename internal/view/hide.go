@@ -18,8 +18,8 @@ const OriginSocket = "socket file, not in unix_sockets"
 
 // hide hides all that must be hidden.
 func (v *View) hide(found *SearchResult) error {
-	for i := range found.Deny {
-		v.hideLiteral(&found.Deny[i])
+	for i := range v.Deny {
+		v.hideLiteral(&v.Deny[i])
 	}
 	var deep, linked, sensitive []string
 	v.entries = slices.Grow(v.entries, len(found.Trees))
@@ -32,7 +32,7 @@ func (v *View) hide(found *SearchResult) error {
 		case f.Reason == scan.SensitiveName && !v.in.HideSensitive:
 			sensitive = append(sensitive, f.Path)
 		}
-		if err := v.hideOne(found, &f); err != nil {
+		if err := v.hideOne(&f); err != nil {
 			return err
 		}
 	}
@@ -78,12 +78,12 @@ func (v *View) hideLiteral(rule *Rule) {
 }
 
 // hideOne hides a found file, if it must be hidden.
-func (v *View) hideOne(found *SearchResult, f *scan.Found) error {
+func (v *View) hideOne(f *scan.Found) error {
 	switch {
 	case f.Pattern >= 0 && (f.Reason == scan.Matched || f.Reason == scan.HardLink):
-		return v.hideFound(found, f, found.Deny[f.Pattern].Why)
+		return v.hideFound(f, v.Deny[f.Pattern].Why)
 	case v.in.HideSensitive && (f.Reason == scan.SensitiveName || f.Reason == scan.HardLink):
-		return v.hideFound(found, f, OriginSensitive)
+		return v.hideFound(f, OriginSensitive)
 	case f.Reason == scan.Socket && !slices.Contains(v.grantedSockets, f.Path):
 		v.hideAt(f.Path, OriginSocket, nil)
 	case f.Reason == scan.TooDeep:
@@ -127,7 +127,7 @@ func (v *View) hideAt(host, why string, hold *Hold) {
 }
 
 // hideFound hides a found file, or a symlink's target.
-func (v *View) hideFound(found *SearchResult, f *scan.Found, why string) error {
+func (v *View) hideFound(f *scan.Found, why string) error {
 	if !f.Symlink {
 		if f.Reason == scan.HardLink {
 			why += fmt.Sprintf(", a hard link of %q", f.LinkedName)
@@ -146,7 +146,7 @@ func (v *View) hideFound(found *SearchResult, f *scan.Found, why string) error {
 	if slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Why == "workspace" && paths.Inside(way.End, e.Source) }) {
 		return invalidf(attribute, hint, "%q is a symlink to %q, and to hide that (%s) would hide the workspace itself", f.Path, way.End, why)
 	}
-	byItself := v.in.HideSensitive && Sensitive(path.Base(way.End)) || cover(found.Deny, way.End)
+	byItself := v.in.HideSensitive && Sensitive(path.Base(way.End)) || cover(v.Deny, way.End)
 	// A command that replaces the link would reveal its target to the next one.
 	if link := v.replaceableLink(&way); link != "" && len(v.pathsInside(way.End)) > 0 && !byItself {
 		hint = fmt.Sprintf("add %q to deny_paths", strings.TrimPrefix(way.End, v.root()+"/"))

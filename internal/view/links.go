@@ -146,13 +146,13 @@ func (v *View) refuseLink(p *protection, link string) error {
 	return invalidf(v.writer(path.Dir(link)).Why, hint, "commands could replace %s %q, %s (%s)", what, link, leads, p.why)
 }
 
-// HardLinkRules returns a rule for each protected file, or directory with a file, that has other names:
+// HardLinkRules makes HardLinks, a rule for each protected file, or directory with a file, that has other names:
 // commands could write it by those. Not for the files in hooks, which git itself lists, and in modules,
 // which have protections of their own.
-func (v *View) HardLinkRules(trees []scan.Found) (rules []Rule, err error) {
+func (v *View) HardLinkRules(trees []scan.Found) (err error) {
 	v.protections = v.located(slices.Concat(v.hostProtections(), v.gitProtections(trees), v.defaultProtections(trees)))
 	if !v.writesIn("/") {
-		return nil, nil
+		return nil
 	}
 	for _, p := range v.protections {
 		way := p.way
@@ -161,14 +161,14 @@ func (v *View) HardLinkRules(trees []scan.Found) (rules []Rule, err error) {
 			links := v.facts.LinksIn(way.End)
 			linked = links.Hard || !links.All
 		}
-		if way.Err != nil || !linked || slices.ContainsFunc(rules, func(r Rule) bool { return r.Literal == way.End }) {
+		if way.Err != nil || !linked || slices.ContainsFunc(v.HardLinks, func(r Rule) bool { return r.Literal == way.End }) {
 			continue
 		}
 		pattern, parseErr := glob.Parse(glob.Quote(way.End))
 		if parseErr != nil {
 			err = invalidf("protect_paths", "remove its other names", "%q: %v", way.End, parseErr)
 		}
-		rules = append(rules, Rule{Why: p.why + ", by another name", Pattern: pattern, Literal: way.End})
+		v.HardLinks = append(v.HardLinks, Rule{Why: p.why + ", by another name", Pattern: pattern, Literal: way.End})
 	}
-	return rules, err
+	return err
 }

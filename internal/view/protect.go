@@ -28,13 +28,11 @@ func tooMany(paths []string, be, attribute, hint string) error {
 
 // SearchResult is the result of a search through what is shown.
 type SearchResult struct {
-	Deny, Protect []Rule
-	HardLinks     []Rule // of View.HardLinkRules
-	// Trees are finds of Deny, sensitive names, sockets, repositories and MayBeInstruction in View.Trees;
+	// Trees are finds of View.Deny, sensitive names, sockets, repositories and MayBeInstruction in View.Trees;
 	// of Deny in what no entry shows; and of sensitive names and sockets in the operating system's
 	// view.
 	Trees     []scan.Found
-	Protected []scan.Found // of Protect, then of HardLinks
+	Protected []scan.Found // of View.Protect, then of View.HardLinks
 	// Sockets are socket files from the kernel's list: of the whole host if that is shown.
 	Sockets []string
 }
@@ -45,7 +43,7 @@ func (v *View) Restrict(found *SearchResult) error {
 		return err
 	}
 	for _, e := range v.entries {
-		if strings.HasPrefix(e.Why, "bind_paths") && e.Source != "" && cover(found.Deny, e.Source) {
+		if strings.HasPrefix(e.Why, "bind_paths") && e.Source != "" && cover(v.Deny, e.Source) {
 			return invalidf(e.Why, "leave one of them out, or exempt it in deny_paths by an element that begins with !", "%q is hidden by deny_paths", e.Source)
 		}
 	}
@@ -73,7 +71,6 @@ func (v *View) Restrict(found *SearchResult) error {
 	if err := v.checkHolds(); err != nil {
 		return err
 	}
-	v.deny, v.protected = found.Deny, found.Protect
 	return nil
 }
 
@@ -102,14 +99,14 @@ type protection struct {
 
 // ruleProtections are the protections of protect_paths, and of the names that HardLinkRules found.
 func (v *View) ruleProtections(found *SearchResult) (list []protection) {
-	for i := range found.Protect {
-		rule := &found.Protect[i]
+	for i := range v.Protect {
+		rule := &v.Protect[i]
 		if rule.Literal == "" || rule.way.Err != nil || rule.way.Kind == Absent && !v.Creatable(rule.Literal) {
 			continue
 		}
 		list = append(list, protection{path: rule.Literal, why: rule.Why, hold: &Hold{}, followsLinks: true})
 	}
-	rules := slices.Concat(found.Protect, found.HardLinks)
+	rules := slices.Concat(v.Protect, v.HardLinks)
 	for _, f := range found.Protected {
 		if f.Reason == scan.Matched || f.Reason == scan.HardLink {
 			list = append(list, protection{path: f.Path, why: rules[f.Pattern].Why, hold: &Hold{}, followsLinks: true})

@@ -80,7 +80,7 @@ func onHost(table []shared.Entry) []shared.Entry {
 // Behind says why commands cannot lead a symlink of the host to end: a pattern of the definition
 // matches the link as a directory, or could match behind it and not where that lies.
 func (v *View) Behind(link, end string) string {
-	for _, rules := range [...][]Rule{v.deny, v.protected} {
+	for _, rules := range [...][]Rule{v.Deny, v.Protect} {
 		if i := SetOf(rules).Behind(link, end); i >= 0 {
 			return rules[i].Why + " could match behind it"
 		}
@@ -112,7 +112,7 @@ func (v *View) ReviewRules(table []shared.Entry) (hidden func(p string) bool, de
 			beneath[dir] = cmp.Or(why(&e), beneath[dir])
 		}
 	}
-	deny, protect := covering(v.deny), covering(v.protected)
+	deny, protect := covering(v.Deny), covering(v.Protect)
 	return func(p string) bool {
 			e, _ := find(p)
 			return e == nil || e.Access == shared.Hidden || deny(p, true) != "" ||

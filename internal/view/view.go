@@ -64,9 +64,9 @@ type View struct {
 	sources        []spelling       // of entries
 	homes          []string         // directories of Homes, resolved
 	hiddenAround   map[string]bool  // hidden paths in which deeper entries show
-	deny           []Rule           // of the definition, as are protected
-	protected      []Rule
 
+	// Deny and Protect are the definition's, and HardLinks those of HardLinkRules.
+	Deny, Protect, HardLinks []Rule
 	// Workdir is the workspace root's path inside.
 	Workdir string
 	// WantsSession says that some read-only paths could be writable if the session had a directory.

@@ -138,7 +138,7 @@ func (m *machine) WorkTrees(string) workspace.WorkTrees {
 // search finds in the machine what the host's search finds.
 func (m *machine) search(v *View) (found *SearchResult, err error) {
 	found = &SearchResult{}
-	if found.Deny, found.Protect, err = v.Rules(); err != nil {
+	if err := v.Rules(); err != nil {
 		return nil, err
 	}
 	trees := v.Trees()
@@ -167,7 +167,7 @@ func (m *machine) search(v *View) (found *SearchResult, err error) {
 		case what != "" && Sensitive(name):
 			add(&found.Trees, scan.SensitiveName, -1)
 		}
-		for i, rules := range [][]Rule{found.Deny, found.Protect} {
+		for i, rules := range [][]Rule{v.Deny, v.Protect} {
 			for n, rule := range rules {
 				if rule.Literal == "" && matches(rule.Pattern, p) {
 					add([]*[]scan.Found{&found.Trees, &found.Protected}[i], scan.Matched, n)
@@ -175,7 +175,7 @@ func (m *machine) search(v *View) (found *SearchResult, err error) {
 			}
 		}
 	}
-	found.HardLinks, err = v.HardLinkRules(found.Trees)
+	err = v.HardLinkRules(found.Trees)
 	return found, err
 }
 
