@@ -18,7 +18,7 @@ import (
 )
 
 // input is the input for a definition's table.
-func (m *Machine) input(q *Request, look *lookup) *view.Input {
+func (m *Machine) input(q *Request) *view.Input {
 	in := &view.Input{
 		Definition: q.Definition, HideSensitive: m.HideSensitive, Unisolated: q.Unisolated,
 		User:      view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
