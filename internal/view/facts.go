@@ -78,21 +78,6 @@ type Repository struct {
 	Hint string
 }
 
-// User is the user that commands run as.
-type User struct {
-	UID  uint32
-	Home string // absolute, or empty
-	// CallerHome is the home of the caller, if that is another user; else Home.
-	CallerHome string
-}
-
-// Session is where commands share files.
-type Session struct {
-	Dir   string   // empty: nowhere
-	Home  string   // the home directory inside; empty leaves that to the engine
-	Bases []string // resolved directories of sessions, of this host and others
-}
-
 // A ToolDir is a directory or file of a toolchain.
 type ToolDir struct {
 	Path     string

@@ -367,6 +367,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	}
 	if v.gitWritable {
 		v.addGitControlled(&r)
+		r.Layout.Protected, r.Files = r.Layout.OtherWorktrees, nil
 	}
 	add := func(p, name string, hold *Hold) {
 		base := path.Base(p)
@@ -375,9 +376,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		list = append(list, template)
 	}
 	for _, p := range r.Layout.Protected {
-		if !v.gitWritable || slices.Contains(r.Layout.OtherWorktrees, p) {
-			add(p, nameInGit(&r.Layout, top, p), gitHold(p))
-		}
+		add(p, nameInGit(&r.Layout, top, p), gitHold(p))
 	}
 	for _, p := range r.Layout.Present {
 		if !v.gitWritable || path.Base(p) != ".gitmodules" {
@@ -385,7 +384,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		}
 	}
 	for _, o := range r.Files {
-		if way := v.facts.Follow(o.Path); !v.gitWritable && (way.hasNames() || v.replaceableLink(&way) != "" || way.Err == nil && v.Creatable(way.End)) {
+		if way := v.facts.Follow(o.Path); way.hasNames() || v.replaceableLink(&way) != "" || way.Err == nil && v.Creatable(way.End) {
 			add(o.Path, o.Description, &Hold{File: o.File})
 		}
 	}

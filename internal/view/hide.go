@@ -88,7 +88,7 @@ func (v *View) hideOne(f *scan.Found) error {
 		v.hideAt(f.Path, OriginSocket, nil)
 	case f.Reason == scan.TooDeep:
 		v.hideAt(f.Path, "a directory too deep to be searched", nil)
-	case f.Reason == scan.Unsearched && f.UID == v.in.User.UID:
+	case f.Reason == scan.Unsearched && f.UID == v.in.UID:
 		// The owner of a directory can make it readable again.
 		v.hideAt(f.Path, "a directory that cannot be searched", nil)
 	}
@@ -230,7 +230,7 @@ func (v *View) hideInHostView(dir, why string) {
 // choose what others find there. A session's own directories are shown inside.
 func (v *View) hideSessions() {
 	const why = protected + "sessions"
-	for _, base := range v.in.Session.Bases {
+	for _, base := range v.in.SessionBases {
 		for _, at := range v.pathsInside(base) {
 			v.hideExceptEntries(at, why, shared.MissingRefuse)
 		}
@@ -261,7 +261,7 @@ func (v *View) hideParents() {
 
 // refuseSessions refuses to show the directories of sessions.
 func (v *View) refuseSessions() error {
-	for _, base := range v.in.Session.Bases {
+	for _, base := range v.in.SessionBases {
 		for _, e := range v.entries {
 			if e.Access.Shows() && e.Why != OriginTemp && e.Why != OriginHome && paths.Inside(base, e.Source) {
 				return invalidf(e.Why, "choose another directory", "%q lies in %q, which holds the sessions of sandboxes", e.Source, base)

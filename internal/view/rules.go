@@ -97,7 +97,7 @@ func (v *View) rules(attribute string, texts []string) ([]Rule, error) {
 func (v *View) parse(rule *Rule, root string) error {
 	invalid := func(err error) error { return Invalid(rule.Attribute, err.Error(), "") }
 	text, except := strings.CutPrefix(rule.Text, "!")
-	switch home := v.in.User.Home; {
+	switch home := v.in.Home; {
 	case text == "~" || strings.HasPrefix(text, "~/"):
 		if home == "" {
 			return invalidf(rule.Attribute, "set HOME or write an absolute path", "%q: no home directory is known", text)

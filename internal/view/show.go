@@ -36,8 +36,8 @@ func Show(in *Input, facts Facts) (*View, error) {
 	if v.gitWritable {
 		v.Remarks = append(v.Remarks, `git = "full": a command can write the hooks and the configuration that git outside of the sandbox obeys`)
 	}
-	if in.Session.Home != "" && v.home() != "" {
-		v.show(shared.Entry{Source: in.Session.Home, Path: v.home(), Access: shared.ReadWrite, Why: OriginHome})
+	if in.SessionHome != "" && v.home() != "" {
+		v.show(shared.Entry{Source: in.SessionHome, Path: v.home(), Access: shared.ReadWrite, Why: OriginHome})
 	}
 	for _, root := range in.Roots {
 		if err := v.showRoot(root); err != nil {
@@ -111,11 +111,11 @@ func (v *View) showRoot(root workspace.RootDir) error {
 // not change. There are no overlays of files, and in one of another user's directory the modes of the
 // host's files would deny writes.
 func (v *View) ephemeral(e *shared.Entry) {
-	if way := v.facts.Follow(e.Source); way.Kind != Directory || way.UID != v.in.User.UID {
+	if way := v.facts.Follow(e.Source); way.Kind != Directory || way.UID != v.in.UID {
 		return
 	}
 	v.WantsSession = true
-	if v.in.Session.Dir == "" {
+	if v.in.SessionDir == "" {
 		return
 	}
 	e.Access, e.Degradable = shared.Overlay, true
@@ -130,10 +130,10 @@ func (v *View) source(attribute, text string) (raw string, way Way, err error) {
 		return "", Way{}, Invalid(attribute, "its path contains a NUL byte", "")
 	case slices.Contains(strings.Split(text, "/"), ".."):
 		return "", Way{}, invalidf(attribute, "write the path without it", "%q has a \"..\" component", text)
-	case (text == "~" || strings.HasPrefix(text, "~/")) && v.in.User.Home == "":
+	case (text == "~" || strings.HasPrefix(text, "~/")) && v.in.Home == "":
 		return "", Way{}, invalidf(attribute, "set HOME or write an absolute path", "%q: no home directory is known", text)
 	}
-	raw = Absolute(v.in.User.Home, v.root(), text)
+	raw = Absolute(v.in.Home, v.root(), text)
 	v.spell(attribute, raw)
 	if way = v.facts.Follow(raw); way.Err != nil {
 		err = Invalid(attribute, fmt.Sprintf("%q: %v", raw, way.Err), "")
@@ -281,7 +281,7 @@ func MayHoldSecrets(home, p string) bool {
 // tooBroad reports whether the directory that a toolchain's path leads to may hold more than a toolchain.
 func (v *View) tooBroad(source string) bool {
 	// A root's own entry must not change.
-	return source == "/" || v.holdsRoot(source) || v.in.User.Home != "" && MayHoldSecrets(v.in.User.Home, source)
+	return source == "/" || v.holdsRoot(source) || v.in.Home != "" && MayHoldSecrets(v.in.Home, source)
 }
 
 // showSockets shows the sockets that a definition names, if nothing else does. If one does not exist,

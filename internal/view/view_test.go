@@ -218,7 +218,7 @@ func text(v *View) string {
 // input is what a definition in the workspace /w is made for.
 func input(d Definition) *Input {
 	return &Input{Definition: d, Roots: []workspace.RootDir{{Path: "/w", Declared: "/w", Field: "root", Writable: true}},
-		User: User{UID: 1000, Home: "/home/u", CallerHome: "/home/u"}, HideSensitive: true,
+		UID: 1000, Home: "/home/u", CallerHome: "/home/u", HideSensitive: true,
 		Homes: []string{"/root", "/home/u"}}
 }
 
@@ -273,7 +273,7 @@ func TestTables(t *testing.T) {
 			BindPaths: []Bind{{Host: "~/link/x"}, {Host: "/root/link/y"}, {Host: "/tmp/link/y"}, {Host: "/srv/link/y"}}})},
 		{name: "a home that is bound", m: newMachine(project...), in: input(Definition{BindPaths: []Bind{{Host: "~", Container: "/h", Writable: true}}, ProtectPathsExcept: []string{".ssh", ".zed"}})},
 		{name: "another user's workspace", m: newMachine(append(repository, "/w/shut/.env file")...), in: input(Definition{}), change: func(in *Input, m *machine) {
-			in.User, m.closed = User{UID: 2000, Home: "/home/o", CallerHome: "/root"}, []string{"/w/shut"}
+			in.UID, in.Home, in.CallerHome, m.closed = 2000, "/home/o", "/root", []string{"/w/shut"}
 		}},
 		{name: "a rule through a link", m: newMachine(append(project, "/w/link -> keys")...), in: input(Definition{DenyPaths: []string{"link/b.txt"}})},
 		{name: "a secret that is a link", m: newMachine(append(project, "/w/.env -> keys/b.txt")...), in: input(Definition{})},
