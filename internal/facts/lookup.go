@@ -283,7 +283,7 @@ func (f *lookup) addSecondMounts(own []view.HostPath) []view.HostPath {
 				return on.dev == m.dev && !paths.Inside(m.at, src) && (paths.Inside(m.root, on.in(src)) || paths.Inside(on.in(src), m.root))
 			}
 			if slices.ContainsFunc(f.writable, same) {
-				all = append(all, view.HostPath{Path: m.at, Description: "another mount of what commands write", Kind: view.HostSecondMount})
+				all = append(all, view.HostPath{Path: m.at, Description: "another mount of what commands write", Kind: view.HostDir})
 			}
 		}
 	}

@@ -105,8 +105,7 @@ const (
 	HostProgram                           // the host may run it outside of sandboxes, if it exists
 	HostNames                             // programs or files with Names, which the host would run or obey
 	HostPathNames                         // the same, but protected only in bind_paths: a directory of PATH
-	HostEngine                            // an engine that is not installed with the host
-	HostSecondMount                       // a second mount of what commands write: nothing in it is protected by its path
+	HostDir                               // a directory of an engine that is not installed with the host, or a second mount of what commands write: nothing in that is protected by its path
 	HostState                             // state of the host: hidden
 )
 
