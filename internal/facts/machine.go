@@ -99,7 +99,7 @@ func New(c Config) *Machine {
 		m.Outer = c.Workspace.Outer()
 	}
 	if c.Toolchains {
-		m.toolchains, m.refusedToolchains = findToolchains(&c.Caller, c.Owner)
+		m.findToolchains()
 	}
 	return m
 }

@@ -100,20 +100,14 @@ var mixedDirs = [...]string{
 	"Library", "Library/Keychains", "Library/Application Support", "Library/Caches",
 }
 
-// toolchainInput is the input for the paths of toolchains.
-type toolchainInput struct {
-	goos, home string
-	lookupEnv  func(string) (string, bool)
-}
-
-// list returns the possible paths of the table's rows, and the refused variables. It reads only its
-// receiver.
-func (p *toolchainInput) list() (dirs []view.ToolDir, refused []string) {
+// toolchains returns the possible paths of the table's rows for this caller's commands, and the refused
+// variables.
+func (c *Caller) toolchains(goos string) (dirs []view.ToolDir, refused []string) {
 	cache := ".cache"
-	if p.goos == "darwin" {
+	if goos == "darwin" {
 		cache = "Library/Caches"
 	}
-	places := map[string]view.ToolDir{"~": {Path: p.home}, "$cache": p.xdg("XDG_CACHE_HOME", cache), "$data": p.xdg("XDG_DATA_HOME", ".local/share")}
+	places := map[string]view.ToolDir{"~": {Path: c.Home}, "$cache": c.xdg("XDG_CACHE_HOME", cache), "$data": c.xdg("XDG_DATA_HOME", ".local/share")}
 	for _, t := range toolchains {
 		base, variable := t.base, ""
 		if place, rest, _ := strings.Cut(base, "/"); place != "" {
@@ -122,7 +116,7 @@ func (p *toolchainInput) list() (dirs []view.ToolDir, refused []string) {
 			}
 		}
 		for _, name := range strings.Fields(t.variables) {
-			value, set := p.lookupEnv(name)
+			value, set := c.LookupEnv(name)
 			if !set || value == "" {
 				continue
 			}
@@ -130,7 +124,7 @@ func (p *toolchainInput) list() (dirs []view.ToolDir, refused []string) {
 				value = filepath.SplitList(value)[0]
 			}
 			base, variable = value, name
-			if !p.safe(value, t.within == "") {
+			if !safe(c.Home, value, t.within == "") {
 				base = ""
 				refused = append(refused, name)
 			}
@@ -139,9 +133,12 @@ func (p *toolchainInput) list() (dirs []view.ToolDir, refused []string) {
 		if base == "" {
 			continue
 		}
-		value, _ := p.lookupEnv(variable)
+		// Inside, XDG_CACHE_HOME and the like must be writable for other programs.
+		if value, _ := c.LookupEnv(variable); strings.HasPrefix(variable, "XDG_") && (c.Home == "" || !paths.Inside(view.Home(c.Home), value)) {
+			variable = ""
+		}
 		for _, name := range strings.Split(t.within, " ") { // "" is base itself
-			dirs = append(dirs, view.ToolDir{Path: filepath.Join(base, name), Variable: variable, Value: value})
+			dirs = append(dirs, view.ToolDir{Path: filepath.Join(base, name), Variable: variable})
 		}
 	}
 	// A directory comes before those in it: it makes them unnecessary.
@@ -151,14 +148,14 @@ func (p *toolchainInput) list() (dirs []view.ToolDir, refused []string) {
 
 // xdg is the directory that a variable names, unless that is around the home directory. Without such a
 // variable it is one below home.
-func (p *toolchainInput) xdg(variable, below string) (dir view.ToolDir) {
-	value, _ := p.lookupEnv(variable)
+func (c *Caller) xdg(variable, below string) (dir view.ToolDir) {
+	value, _ := c.LookupEnv(variable)
 	switch {
 	case !filepath.IsAbs(value) || value != filepath.Clean(value):
-		if p.home != "" {
-			dir.Path = filepath.Join(p.home, below)
+		if c.Home != "" {
+			dir.Path = filepath.Join(c.Home, below)
 		}
-	case value != p.home && !paths.Inside(value, p.home):
+	case value != c.Home && !paths.Inside(value, c.Home):
 		dir.Path, dir.Variable = value, variable
 	}
 	return dir
@@ -166,25 +163,25 @@ func (p *toolchainInput) xdg(variable, below string) (dir view.ToolDir) {
 
 // safe reports whether a variable's directory may be shown, as a whole or in part: it is not the system's,
 // does not contain the home directory, and holds no credentials.
-func (p *toolchainInput) safe(dir string, whole bool) bool {
+func safe(home, dir string, whole bool) bool {
 	contains := func(place string) bool { return paths.Inside(dir, place) }
 	switch {
 	case !filepath.IsAbs(dir), filepath.Clean(dir) != dir, strings.IndexByte(dir, 0) >= 0, paths.InsideAny([]string{"/etc", "/proc", "/sys", "/dev", "/run"}, dir),
 		slices.ContainsFunc([]string{"/boot", "/root", "/var", "/tmp", "/home", "/usr", "/Users", "/System", "/Library", "/private"}, contains):
 		return false
-	case p.home == "":
+	case home == "":
 		return true
-	case view.MayHoldSecrets(p.home, dir):
+	case view.MayHoldSecrets(home, dir):
 		return false
 	}
-	return !whole || !slices.ContainsFunc(slices.Concat(view.SecretDirs[:], mixedDirs[:]), func(place string) bool { return contains(filepath.Join(p.home, place)) })
+	return !whole || !slices.ContainsFunc(slices.Concat(view.SecretDirs[:], mixedDirs[:]), func(place string) bool { return contains(filepath.Join(home, place)) })
 }
 
-// findToolchains returns the possible paths of toolchains of this caller's commands, and the refused
-// variables.
-func findToolchains(c *Caller, owner *Owner) (dirs []view.ToolDir, refused []string) {
-	if owner != nil {
-		c = &Caller{Home: owner.Home} // the variables belong to another user
+// findToolchains finds the possible paths of toolchains of this machine's commands.
+func (m *Machine) findToolchains() {
+	places := &m.Caller
+	if m.Owner != nil {
+		places = &Caller{Home: m.Owner.Home} // the variables belong to another user
 	}
-	return (&toolchainInput{runtime.GOOS, c.Home, c.LookupEnv}).list()
+	m.toolchains, m.refusedToolchains = places.toolchains(runtime.GOOS)
 }

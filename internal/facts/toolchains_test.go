@@ -46,8 +46,11 @@ func TestToolchainTable(t *testing.T) {
 func TestToolPlaces(t *testing.T) {
 	t.Parallel()
 	list := func(goos string, env map[string]string) ([]string, []string) {
-		p := &toolchainInput{goos: goos, home: "/home/u", lookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}
-		dirs, refused := p.list()
+		var environ []string
+		for name, value := range env {
+			environ = append(environ, name+"="+value)
+		}
+		dirs, refused := (&Caller{Home: "/home/u", Environ: NewEnvironment(environ)}).toolchains(goos)
 		var lines []string
 		for _, d := range dirs {
 			lines = append(lines, d.Path+" "+d.Variable)
@@ -103,8 +106,13 @@ func FuzzToolPlaces(f *testing.F) {
 		if home != "" && (!filepath.IsAbs(home) || filepath.Clean(home) != home) {
 			return
 		}
-		p := &toolchainInput{goos: "linux", home: home, lookupEnv: func(string) (string, bool) { return value, true }}
-		dirs, _ := p.list()
+		environ := []string{"XDG_CACHE_HOME=" + value, "XDG_DATA_HOME=" + value}
+		for _, row := range toolchains {
+			for _, name := range strings.Fields(row.variables) {
+				environ = append(environ, name+"="+value)
+			}
+		}
+		dirs, _ := (&Caller{Home: home, Environ: NewEnvironment(environ)}).toolchains("linux")
 		for _, d := range dirs {
 			if !filepath.IsAbs(d.Path) || filepath.Clean(d.Path) != d.Path || home != "" && paths.Inside(d.Path, home) && home != "/" {
 				t.Errorf("%+v", d)
@@ -123,8 +131,7 @@ func FuzzToolPlaces(f *testing.F) {
 func TestToolchainsShowNoCredentials(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
-	places := toolchainInput{goos: "linux", home: tr.home, lookupEnv: (&Caller{}).LookupEnv}
-	dirs, _ := places.list()
+	dirs, _ := (&Caller{Home: tr.home}).toolchains("linux")
 	var planted []string
 	plant := func(p string) {
 		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
@@ -165,7 +172,7 @@ func TestToolchainsShowNoCredentials(t *testing.T) {
 	}
 	for _, filesystem := range []view.Filesystem{view.FilesystemMinimal, view.FilesystemHost} {
 		r := tr.machine(t)
-		r.toolchains, r.refusedToolchains = findToolchains(&r.Caller, nil)
+		r.findToolchains()
 		r.Caller.UID = os.Getuid()
 		out, err := r.Resolve(t.Context(), Request{Name: "fast", Definition: view.Definition{Filesystem: filesystem}, Session: shared.Session{ID: "x", Dir: tr.base + "/session"}})
 		if err != nil {
@@ -216,7 +223,7 @@ func TestResolveToolchains(t *testing.T) {
 	session := shared.Session{ID: "x", Dir: tr.base + "/session"}
 	r.Caller.Environ = NewEnvironment([]string{"CARGO_HOME=" + tr.base + "/data/cargo", "GOMODCACHE=" + tr.project + "/mod", "UV_CACHE_DIR=/etc", "GOCACHE=" + tr.base + "/nothing",
 		"XDG_DATA_HOME=" + tr.base + "/data"})
-	r.toolchains, r.refusedToolchains = findToolchains(&r.Caller, nil)
+	r.findToolchains()
 	out, err := r.Resolve(t.Context(), Request{Name: "fast", Definition: view.Definition{BindPaths: []view.Bind{{Host: "~/.m2/repository", Writable: true}}}, Session: session})
 	if err != nil {
 		t.Fatal(err)
@@ -266,7 +273,7 @@ func TestResolveToolchains(t *testing.T) {
 	}
 	// Of another user's it makes nothing writable, nor believes variables.
 	r.Owner = &Owner{User: shared.User{UID: 987654}, Home: tr.home}
-	r.toolchains, r.refusedToolchains = findToolchains(&r.Caller, r.Owner)
+	r.findToolchains()
 	out, err = r.Resolve(t.Context(), Request{Name: "fast", Session: session})
 	if err != nil || len(out.Variables) != 0 {
 		t.Errorf("%+v, %v", out, err)

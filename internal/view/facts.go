@@ -81,8 +81,7 @@ type Repository struct {
 // A ToolDir is a directory or file of a toolchain.
 type ToolDir struct {
 	Path     string
-	Variable string // the variable that names it, or ""
-	Value    string // the variable's value
+	Variable string // the variable that names it, if commands may have it; or ""
 }
 
 // HostPath is a path that the host itself obeys, runs or stores state in.

@@ -235,10 +235,7 @@ func (v *View) showToolchains() error {
 		if way.Err != nil || way.Kind != Directory && way.Kind != File || !v.addToolchain(dir.Path, &way) || name == "" || slices.Contains(v.Variables, name) {
 			continue // most do not exist
 		}
-		// Inside, XDG_CACHE_HOME and the like must be writable for other programs.
-		if !strings.HasPrefix(name, "XDG_") || v.home() != "" && paths.Inside(v.home(), dir.Value) {
-			v.Variables = append(v.Variables, name)
-		}
+		v.Variables = append(v.Variables, name)
 	}
 	return nil
 }
