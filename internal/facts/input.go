@@ -87,7 +87,7 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) {
 		if slices.Contains(m.ReviewBases, base) {
 			shown = v.Creatable
 		}
-		if way := hidden(base, shown); way.Err == nil && way.Kind != view.Absent {
+		if way := hidden(base, shown); way.Kind != view.Absent {
 			in.SessionBases = append(in.SessionBases, way.End)
 		}
 	}

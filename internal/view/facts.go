@@ -34,7 +34,7 @@ type Way struct {
 	End     string   // without symlinks; missing components keep their spelling
 	Links   []string // the symlinks on the way, each as its resolved directory and its name
 	DotDots []string // the directories that a ".." on the way leaves
-	Kind    Kind     // of End, even if a directory that a ".." leaves is missing: a command could make that
+	Kind    Kind     // of End, Absent with an Err; even if a directory that a ".." leaves is missing: a command could make that
 	UID     uint32   // the owner
 	Names   uint64   // hard links of a file
 	Err     error    // why it could not be followed: ErrUnsearchable, or another reason

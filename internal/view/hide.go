@@ -136,7 +136,7 @@ func (v *View) hideFound(f *scan.Found, why string) error {
 		return nil
 	}
 	way := v.facts.Follow(f.Path)
-	if way.Err != nil || way.Kind == Absent {
+	if way.Kind == Absent {
 		return nil // it leads nowhere
 	}
 	attribute, hint := "deny_paths", "name what in it is to be hidden"
@@ -192,12 +192,12 @@ func (v *View) hideOfHost(found *SearchResult) {
 		v.note(`filesystem = "host" shows more than can be searched for each command: .env and .env.* are hidden in the workspace, in what is bound, in /opt and in /srv, and nowhere else`)
 	}
 	hide := func(p, why string, kind Kind) {
-		if way := v.facts.Follow(p); way.Err == nil && way.Kind == kind && v.inHostView(way.End) && !slices.Contains(v.grantedSockets, way.End) {
+		if way := v.facts.Follow(p); way.Kind == kind && v.inHostView(way.End) && !slices.Contains(v.grantedSockets, way.End) {
 			v.hideAt(way.End, why, nil)
 		}
 	}
 	for _, s := range v.in.Control {
-		if way := v.facts.Follow(s.Path); way.Err == nil && way.Kind == Socket && !v.shown(way.End) {
+		if way := v.facts.Follow(s.Path); way.Kind == Socket && !v.shown(way.End) {
 			v.hideAt(way.End, "control socket", nil)
 		}
 	}
@@ -281,7 +281,7 @@ func (v *View) refuseControl() error {
 		if way.Err != nil {
 			led = path.Clean(s.Path)
 		}
-		there := way.Err == nil && (dir && way.Kind != Absent || way.Kind == Socket)
+		there := dir && way.Kind != Absent || way.Kind == Socket
 		for _, e := range v.entries {
 			if !e.Access.Shows() {
 				continue

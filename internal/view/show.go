@@ -232,7 +232,7 @@ func (v *View) addSpelling(e shared.Entry, raw string) error {
 func (v *View) showToolchains() error {
 	for _, dir := range v.in.Toolchain {
 		way, name := v.facts.Follow(dir.Path), dir.Variable
-		if way.Err != nil || way.Kind != Directory && way.Kind != File || !v.addToolchain(dir.Path, &way) || name == "" || slices.Contains(v.Variables, name) {
+		if way.Kind != Directory && way.Kind != File || !v.addToolchain(dir.Path, &way) || name == "" || slices.Contains(v.Variables, name) {
 			continue // most do not exist
 		}
 		v.Variables = append(v.Variables, name)
