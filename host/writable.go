@@ -30,7 +30,7 @@ func (h *Host) writable() (w facts.Writable) {
 			w.Outer = ws.Outer()
 		}
 	}
-	w.Roots = facts.OnlyWritable(ws)
+	w.Roots = facts.WritableRoots(ws)
 	binds := append(h.pool.ImplicitBinds(), h.options.OtherBinds...)
 	for _, name := range h.SandboxNames() {
 		binds = append(binds, h.options.Sandboxes[name].BindPaths...)
@@ -43,13 +43,10 @@ func (h *Host) writable() (w facts.Writable) {
 // workspace's, those around a default workspace, and writable binds. A program that writes a file
 // at a user's path must not follow a symlink in one of them. The list omits invalid paths;
 // Check and Start return their errors.
-func WritableDirs(o Options) (dirs []string) {
+func WritableDirs(o Options) []string {
 	o.EnginesOnly = true
 	caller := callerOf(&o)
 	h := &Host{options: o, caller: caller, hostParts: hostParts{machine: facts.OnlyCaller(caller)}}
 	w := h.writable()
-	for _, r := range w.Roots {
-		dirs = append(dirs, r.Path)
-	}
-	return slices.Concat(dirs, w.Outer, w.Binds)
+	return slices.Concat(w.Roots, w.Outer, w.Binds)
 }

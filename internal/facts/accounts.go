@@ -55,7 +55,7 @@ func LookupOwner(ws *workspace.Workspace, c *Caller) *Owner {
 	o := &Owner{User: shared.User{UID: uid, GID: gid}}
 	account, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 	if err != nil {
-		o.lookElsewhere((&Writable{Roots: OnlyWritable(ws)}).Around)
+		o.lookElsewhere((&Writable{Roots: WritableRoots(ws)}).Around)
 		return o
 	}
 	o.Name, o.Home = account.Username, account.HomeDir

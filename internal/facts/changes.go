@@ -306,8 +306,15 @@ func (m *Machine) compare(out *Resolution, look *lookup, now *baseline, made *Ch
 	made.LostWorktrees = lost[:min(len(lost), maxChanges)]
 	made.Instructions = out.newInstructions(now, look.left)
 	changed := look.acts(out, out.baseline.OpenRepositories).Since(out.baseline.GitActions, out.gitUnprotected)
+	repositories := slices.Collect(maps.Keys(now.Repositories))
+	for dir := range changed {
+		if _, found := now.Repositories[dir]; !found {
+			repositories = append(repositories, dir) // such as the git directory of a submodule that is not checked out
+		}
+	}
+	slices.Sort(repositories)
 	var foreign []string // repositories that git status does not enter: git may ignore them
-	for _, p := range slices.Concat(slices.Collect(maps.Keys(now.Repositories)), slices.Collect(maps.Keys(changed))) {
+	for _, p := range repositories {
 		_, acts := changed[p]
 		_, existing := out.baseline.Repositories[p]
 		if (acts || !existing) && now.Submodules[p].From == "" && !slices.Contains(now.Worktrees, p) && !slices.Contains(out.userRepositories(), p) {
@@ -316,8 +323,7 @@ func (m *Machine) compare(out *Resolution, look *lookup, now *baseline, made *Ch
 	}
 	isIgnored := oneOf(m.ignored(out, look, slices.Concat(made.Instructions, foreign)))
 	made.Instructions = slices.DeleteFunc(made.Instructions, isIgnored)
-	repositories := slices.DeleteFunc(slices.Sorted(maps.Keys(now.Repositories)), isIgnored)
-	maps.DeleteFunc(changed, func(p string, _ workspace.Change) bool { return isIgnored(p) })
+	repositories = slices.DeleteFunc(repositories, isIgnored)
 	for _, w := range out.baseline.Protected { // no mount was on a file that took its place
 		if is, err := w.replaced(); is && err == nil && w.loss == unprotects && !slices.Contains(made.Instructions, w.path) {
 			made.Instructions = append(made.Instructions, w.path)
@@ -369,22 +375,15 @@ func (m *Machine) repositoryReports(out *Resolution, look *lookup, now *baseline
 	slices.SortStableFunc(list, func(a, b string) int { // first those that git status of another repository enters
 		return strings.Compare(now.Submodules[b].From, now.Submodules[a].From)
 	})
-	n, found := len(list), oneOf(list)
-	for dir := range changed {
-		if !found(dir) {
-			list = append(list, dir) // the git directory of a submodule that is not checked out
-		}
-	}
-	slices.Sort(list[n:])
-	for i, p := range list {
+	for _, p := range list {
 		sub := now.Submodules[p]
 		joined := sub.From != "" && sub != out.baseline.Submodules[p]
 		_, existing := out.baseline.Repositories[p]
-		report := RepositoryReport{Path: p, Superproject: sub.From, Existing: !joined && (i >= n || existing)}
+		is, found := now.Repositories[p]
+		report := RepositoryReport{Path: p, Superproject: sub.From, Existing: !joined && (existing || !found)}
 		var change workspace.Change
 		if len(reports) < maxChanges || report.Existing {
-			is, ok := now.Repositories[p]
-			if !ok {
+			if !found {
 				is = look.stateOf(out, p)
 			}
 			change = is.Since(before, false, look.left)

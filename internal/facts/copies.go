@@ -131,7 +131,7 @@ func (m *Machine) showSettings(out *Resolution) {
 func (m *Machine) excludes(out *Resolution) string {
 	p := out.Settings.Excludes
 	way := Follow(p)
-	if p == "" || way.Err != nil || way.Kind != view.File || paths.InsideAny([]string{"/proc", "/sys", "/dev"}, way.End) {
+	if way.Kind != view.File || paths.InsideAny([]string{"/proc", "/sys", "/dev"}, way.End) {
 		return ""
 	}
 	for _, at := range append(way.Links, filepath.Clean(p), way.End) {

@@ -1,7 +1,9 @@
 package facts
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/internal/env"
@@ -86,5 +88,16 @@ func TestCredentialIsPassed(t *testing.T) {
 	m.Config.Credentials = nil
 	if _, err := m.resolve(t.Context(), "s", d); err == nil {
 		t.Error("a credential that there is not is passed on")
+	}
+}
+
+// Root, whose commands run as another user, cannot start an agent for them.
+func TestAgentHint(t *testing.T) {
+	t.Parallel()
+	m := newTree(t).machine(t)
+	m.Owner = &Owner{User: shared.User{UID: 987654}}
+	_, err := m.resolve(t.Context(), "s", view.Definition{Credentials: []string{view.CredentialSSHAgent}})
+	if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "credentials[0]" || !strings.Contains(e.Hint, "run as its user") {
+		t.Errorf("%+v", err)
 	}
 }

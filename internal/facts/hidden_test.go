@@ -137,7 +137,7 @@ func TestHiddenFromReviews(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hidden := out.HiddenFrom(out.Spec.Table)
+	hidden, _, _ := out.ReviewRules(out.Spec.Table)
 	for p, want := range map[string]bool{
 		tr.project + "/new.pem": true, tr.project + "/sub/new": true, tr.project + "/sub/new/x": true, tr.home + "/.local/state/sbxhost/x": true,
 		tr.project + "/.env": true, tr.project + "/.env/x": true, tr.project + "/a/.env.new": true, tr.home + "/x": true,

@@ -88,7 +88,7 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 		add(view.HostPathNames, entry, "a program that runs outside of sandboxes", inPath...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Sources)) {
-		add(view.HostEngine, o.Sources[name], fmt.Sprintf("engine %q", name))
+		add(view.HostDir, o.Sources[name], fmt.Sprintf("engine %q", name))
 	}
 	return append(list, o.Records...), nil
 }

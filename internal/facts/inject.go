@@ -40,8 +40,11 @@ func (m *Machine) credentials(ctx context.Context, q *Request, out *Resolution, 
 		own, isOwn := sets[name]
 		origin := fmt.Sprintf("%s %q", view.OriginInject, name)
 		if name == view.CredentialSSHAgent {
-			in.Agent.Socket, in.Agent.Err = m.agentSocket() // without one, nothing runs
-			out.credentialVars = append(out.credentialVars, env.Secret{Name: "SSH_AUTH_SOCK", Value: in.Agent.Socket, Origin: origin})
+			var err error
+			if in.Agent, err = m.agentSocket(); err != nil {
+				return view.Invalid(fmt.Sprintf("credentials[%d]", slices.Index(q.Credentials, name)), err.Error(), "start ssh-agent and run as its user, or leave ssh-agent out")
+			}
+			out.credentialVars = append(out.credentialVars, env.Secret{Name: "SSH_AUTH_SOCK", Value: in.Agent, Origin: origin})
 			continue
 		}
 		list, more, err := m.credential(ctx, name, own, origin, q.Planning || own.Pass) // passToken asks gh

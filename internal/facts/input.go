@@ -18,20 +18,20 @@ import (
 )
 
 // input is the input for a definition's table.
-func (m *Machine) input(q *Request, look *lookup) *view.Input {
+func (m *Machine) input(q *Request) *view.Input {
 	in := &view.Input{
 		Definition: q.Definition, HideSensitive: m.HideSensitive, Unisolated: q.Unisolated,
-		User:      view.User{UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home},
-		Session:   view.Session{Dir: q.Session.Dir, Home: q.SessionHome}, // prepare adds the bases
+		UID: m.uid(), Home: m.home(), CallerHome: m.Caller.Home,
+		SessionDir: q.Session.Dir, SessionHome: q.SessionHome, // prepare adds the bases
 		Toolchain: m.toolchains, HostPaths: m.HostPaths, Outer: m.Outer, Written: m.Written, GitWaits: m.gitWaits && q.Review == "", Roots: m.Workspace.Roots(), Control: m.controlSockets(),
 	}
 	// Read-only if its user may not write to the workspace: a command could change the mode, and no stub
 	// could hold what it would then create.
-	if info, err := os.Lstat(m.Workspace.Root()); err == nil && info.Mode()&0o200 == 0 && info.Sys().(*syscall.Stat_t).Uid == in.User.UID {
+	if info, err := os.Lstat(m.Workspace.Root()); err == nil && info.Mode()&0o200 == 0 && info.Sys().(*syscall.Stat_t).Uid == in.UID {
 		in.ReadOnly = true
 	}
 	if q.Filesystem == view.FilesystemHost {
-		in.Homes, in.Unmapped = m.homes(), runtime.GOOS == "linux" && in.User.UID != 0
+		in.Homes, in.Unmapped = m.homes(), runtime.GOOS == "linux" && in.UID != 0
 	}
 	return in
 }
@@ -87,8 +87,8 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) {
 		if slices.Contains(m.ReviewBases, base) {
 			shown = v.Creatable
 		}
-		if way := hidden(base, shown); way.Err == nil && way.Kind != view.Absent {
-			in.Session.Bases = append(in.Session.Bases, way.End)
+		if way := hidden(base, shown); way.Kind != view.Absent {
+			in.SessionBases = append(in.SessionBases, way.End)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type lookup struct {
 	m         *Machine
 	writable  []string // where commands can write
 	left      *workspace.Budget
-	ways      map[string]*view.Way
+	ways      map[string]view.Way
 	repos     map[string]view.Repository
 	layouts   map[string]layout
 	workTrees map[string]workspace.WorkTrees
@@ -45,7 +45,7 @@ type layout struct {
 }
 
 func newLookup(ctx context.Context, m *Machine, writable []string) *lookup {
-	return &lookup{ctx: ctx, m: m, writable: writable, left: workspace.NewBudget(), ways: make(map[string]*view.Way, 128), repos: map[string]view.Repository{},
+	return &lookup{ctx: ctx, m: m, writable: writable, left: workspace.NewBudget(), ways: make(map[string]view.Way, 128), repos: map[string]view.Repository{},
 		layouts: map[string]layout{}, workTrees: map[string]workspace.WorkTrees{}, links: map[string]view.Links{}, gitLinks: map[string]workspace.Acts{}, mounts: sync.OnceValues(mounts)}
 }
 
@@ -61,23 +61,20 @@ func once[V any](known map[string]V, p string, find func() V) V {
 
 // Follow implements view.Facts. Most paths share directories, so it walks to each directory once.
 func (f *lookup) Follow(p string) view.Way {
-	if known := f.ways[p]; known != nil {
-		return *known
-	}
-	var way view.Way
-	at := strings.LastIndexByte(p, '/')
-	if p == "/" || at < 0 || filepath.Clean(p) != p {
-		way = Follow(p)
-	} else if dir, name := f.Follow(p[:max(at, 1)]), p[at+1:]; dir.Err != nil {
-		way = dir
-	} else if dir.Kind == view.Directory {
-		way = follow(dir.End, name)
-		way.Links, way.DotDots = slices.Concat(dir.Links, way.Links), slices.Concat(dir.DotDots, way.DotDots)
-	} else { // nothing lies beneath a missing path, or a file
-		way = view.Way{End: filepath.Join(dir.End, name), Links: dir.Links, DotDots: dir.DotDots}
-	}
-	f.ways[p] = &way
-	return way
+	return once(f.ways, p, func() (way view.Way) {
+		at := strings.LastIndexByte(p, '/')
+		if p == "/" || at < 0 || filepath.Clean(p) != p {
+			way = Follow(p)
+		} else if dir, name := f.Follow(p[:max(at, 1)]), p[at+1:]; dir.Err != nil {
+			way = dir
+		} else if dir.Kind == view.Directory {
+			way = follow(dir.End, name)
+			way.Links, way.DotDots = slices.Concat(dir.Links, way.Links), slices.Concat(dir.DotDots, way.DotDots)
+		} else { // nothing lies beneath a missing path, or a file
+			way = view.Way{End: filepath.Join(dir.End, name), Links: dir.Links, DotDots: dir.DotDots}
+		}
+		return way
+	})
 }
 
 // forget drops all that f knows about paths.
@@ -214,7 +211,8 @@ func (f *lookup) layout(dir string) (workspace.GitLayout, error) {
 
 func (f *lookup) Around(dir string) []string { return f.m.Workspace.Around(dir) }
 
-func (f *lookup) WorkTrees(top string, l *workspace.GitLayout) workspace.WorkTrees {
+func (f *lookup) WorkTrees(top string) workspace.WorkTrees {
+	l, _ := f.layout(top)
 	return once(f.workTrees, top, func() workspace.WorkTrees { return l.WorkTrees(top, f.left) })
 }
 
@@ -234,7 +232,7 @@ func (f *lookup) submodules(own, within []string) map[string]submodule {
 		if err != nil || l.GitDir == "" {
 			return
 		}
-		for _, p := range f.WorkTrees(dir, &l).Submodules {
+		for _, p := range f.WorkTrees(dir).Submodules {
 			if _, known := found[p]; known || !paths.InsideAny(within, p) || strings.Count(strings.TrimPrefix(p, from), "/") > scan.MaxDepth {
 				continue
 			}
@@ -285,7 +283,7 @@ func (f *lookup) addSecondMounts(own []view.HostPath) []view.HostPath {
 				return on.dev == m.dev && !paths.Inside(m.at, src) && (paths.Inside(m.root, on.in(src)) || paths.Inside(on.in(src), m.root))
 			}
 			if slices.ContainsFunc(f.writable, same) {
-				all = append(all, view.HostPath{Path: m.at, Description: "another mount of what commands write", Kind: view.HostSecondMount})
+				all = append(all, view.HostPath{Path: m.at, Description: "another mount of what commands write", Kind: view.HostDir})
 			}
 		}
 	}

@@ -94,13 +94,12 @@ func (m *Machine) token(name string) string {
 // New makes a Machine, and finds what is the same for all commands.
 func New(c Config) *Machine {
 	m := &Machine{Config: c, addOns: []string{"/opt"}}
-	path, _ := c.Caller.LookupEnv("GIT_EXEC_PATH") // git sets it for all that it starts
-	m.gitWaits = path != ""
+	_, m.gitWaits = c.Caller.LookupEnv("GIT_EXEC_PATH") // git sets it for all that it starts
 	if c.Discovered {
 		m.Outer = c.Workspace.Outer()
 	}
 	if c.Toolchains {
-		m.toolchains, m.refusedToolchains = findToolchains(&c.Caller, c.Owner)
+		m.findToolchains()
 	}
 	return m
 }

@@ -64,7 +64,7 @@ func TestMountedAgain(t *testing.T) {
 	want := append(own, view.HostPath{Path: "/home/u/project/conf", Kind: view.HostConfig, Description: "x"},
 		view.HostPath{Path: "/home/u/project/chroot/src/conf", Kind: view.HostConfig, Description: "x"},
 		view.HostPath{Path: "/home/u/project", Kind: view.HostNames, Names: []string{"tools"}}, view.HostPath{Path: "/home/u/project", Kind: view.HostNames, Names: []string{"again"}},
-		view.HostPath{Path: "/home/u/project/chroot/src", Kind: view.HostSecondMount, Description: "another mount of what commands write"})
+		view.HostPath{Path: "/home/u/project/chroot/src", Kind: view.HostDir, Description: "another mount of what commands write"})
 	if got := look.addSecondMounts(own); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}

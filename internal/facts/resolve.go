@@ -36,7 +36,7 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolution, error) {
 		out.Spec.User = new(m.Owner.User)
 	}
 	look := newLookup(ctx, m, nil)
-	in := m.input(&q, look)
+	in := m.input(&q)
 	if err := m.credentials(ctx, &q, out, in); err != nil {
 		return nil, err
 	}

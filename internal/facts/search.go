@@ -17,7 +17,7 @@ import (
 // only where the host reports what commands make.
 func (m *Machine) search(out *Resolution, look *lookup) (found *view.SearchResult, err error) {
 	found = &view.SearchResult{}
-	if found.Deny, found.Protect, err = out.Rules(); err != nil {
+	if err := out.Rules(); err != nil {
 		return nil, err
 	}
 	trees := out.Trees()
@@ -43,26 +43,27 @@ func (m *Machine) search(out *Resolution, look *lookup) (found *view.SearchResul
 		}
 	}
 	q.Repositories, q.MatchName = true, view.MayBeInstruction
-	if !listed || m.HideSensitive || len(found.Deny) > 0 {
-		err = out.searchTrees(m.scanners.scanner(found.Deny, "trees", q, trees), trees, found)
-	} else {
-		tops := paths.Outermost(out.Tops())
-		near := m.scanners.scanner(nil, "near", q, tops)
-		out.searchAgain = func() ([]scan.Found, error) { return near.ScanTo(out.ReportDepth(tops)) } // the reported part
+	scanner := func(key string, dirs []string) *scan.Scanner {
+		s := m.scanners.scanner(out.Deny, key, q, dirs)
+		out.searchAgain = func() ([]scan.Found, error) { return s.ScanTo(out.ReportDepth(dirs)) } // the reported part
+		return s
+	}
+	all := !listed || m.HideSensitive || len(out.Deny) > 0
+	if !all {
+		scanner("near", paths.Outermost(out.Tops()))
 		if found.Trees, err = out.searchAgain(); err != nil {
 			return nil, searchError(err)
 		}
-		if own, all := out.NestedRepositories(found.Trees); all {
-			found.Trees = scan.Merge(found.Trees, slices.Concat(own, socketsIn(trees, sockets)))
-		} else {
-			err = out.searchTrees(m.scanners.scanner(nil, "trees", q, trees), trees, found)
+		own, complete := out.NestedRepositories(found.Trees)
+		found.Trees, all = scan.Merge(found.Trees, slices.Concat(own, socketsIn(trees, sockets))), !complete
+	}
+	if all {
+		if found.Trees, err = scanner("trees", trees).Scan(); err != nil {
+			return nil, searchError(err)
 		}
 	}
-	if err != nil {
-		return nil, searchError(err)
-	}
-	if elsewhere := view.PatternRoots(found.Deny, trees); len(elsewhere) > 0 {
-		inElsewhere, err := m.scanners.scanner(found.Deny, "elsewhere", scan.Query{}, elsewhere).Scan()
+	if elsewhere := view.PatternRoots(out.Deny, trees); len(elsewhere) > 0 {
+		inElsewhere, err := m.scanners.scanner(out.Deny, "elsewhere", scan.Query{}, elsewhere).Scan()
 		if err != nil {
 			return nil, searchError(err)
 		}
@@ -71,12 +72,12 @@ func (m *Machine) search(out *Resolution, look *lookup) (found *view.SearchResul
 	found.Trees = scan.Merge(found.Trees, more)
 	// A separate search, because a search does not look beneath a match: beneath protected paths there may
 	// be paths to hide.
-	if found.HardLinks, err = out.HardLinkRules(found.Trees); err != nil {
+	if err := out.HardLinkRules(found.Trees); err != nil {
 		return nil, err
 	}
-	rules := slices.Concat(found.Protect, found.HardLinks)
+	rules := slices.Concat(out.Protect, out.HardLinks)
 	trees = slices.Clip(trees)
-	for _, rule := range found.HardLinks {
+	for _, rule := range out.HardLinks {
 		if !paths.InsideAny(trees, rule.Literal) {
 			trees = append(trees, rule.Literal)
 		}
@@ -87,13 +88,6 @@ func (m *Machine) search(out *Resolution, look *lookup) (found *view.SearchResul
 		}
 	}
 	return found, nil
-}
-
-// searchTrees searches some trees now, and their reported part again after the command.
-func (out *Resolution) searchTrees(s *scan.Scanner, trees []string, found *view.SearchResult) (err error) {
-	out.searchAgain = func() ([]scan.Found, error) { return s.ScanTo(out.ReportDepth(trees)) }
-	found.Trees, err = s.Scan()
-	return err
 }
 
 // socketsIn returns the socket files that are in some directories.

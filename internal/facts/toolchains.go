@@ -13,9 +13,9 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// toolchain is a row of the table: where one tool keeps programs, libraries and downloads.
+// toolchain is a row of the table: where one tool keeps programs, libraries and downloads. A comment names
+// the tool, and says why nothing that is shown is secret.
 type toolchain struct {
-	tool string
 	// variables move base, with spaces between them; the first that is set counts. Its value replaces
 	// all of base.
 	variables string
@@ -24,8 +24,6 @@ type toolchain struct {
 	base string
 	// within are the shown directories or files of base, with spaces between them; "" means all of it.
 	within string
-	// narrow says why nothing that is shown is secret.
-	narrow string
 }
 
 // toolchains is the table. A row must not show a directory in which a tool, or its user, keeps
@@ -34,63 +32,63 @@ type toolchain struct {
 // hand.
 var toolchains = [...]toolchain{
 	// Languages and their version managers.
-	{"rbenv", "RBENV_ROOT", "~/.rbenv", "", "a git checkout and compiled rubies; gem's credentials are in ~/.gem"},
-	{"rvm", "rvm_path", "~/.rvm", "bin scripts rubies gems wrappers environments config VERSION RELEASE", "programs and gems; user/ holds settings and stays out"},
-	{"gem", "", "~/.gem", "ruby", "installed gems; credentials lies beside it"},
-	{"gem", "", "$data/gem", "ruby", "installed gems; credentials lies beside it"},
-	{"bundler", "", "~/.bundle", "cache plugin", "downloads; config, with passwords of gem servers, lies beside it"},
-	{"nvm", "NVM_DIR", "~/.nvm", "", "a git checkout and downloaded node releases; npm's own tokens are in ~/.npmrc"},
-	{"fnm", "FNM_DIR", "$data/fnm", "node-versions aliases", "downloaded node releases"},
-	{"fnm", "", "~/.fnm", "node-versions aliases", "downloaded node releases, where older versions put them"},
-	{"volta", "VOLTA_HOME", "~/.volta", "bin tools cache layout.v3 layout.v4", "downloaded tools; hooks.json, which can name private registries, lies beside them"},
-	{"pyenv", "PYENV_ROOT", "~/.pyenv", "", "a git checkout and compiled pythons"},
-	{"uv", "UV_PYTHON_INSTALL_DIR", "$data/uv/python", "", "downloaded pythons; credentials lies beside it"},
-	{"uv", "UV_TOOL_DIR", "$data/uv/tools", "", "installed tools; credentials lies beside it"},
-	{"uv", "UV_CACHE_DIR", "$cache/uv", "", "downloads and builds; credentials are in its data directory"},
-	{"pip", "PIP_CACHE_DIR", "$cache/pip", "", "downloads; pip.conf is in ~/.config or ~/.pip"},
-	{"pipx", "PIPX_HOME", "$data/pipx", "venvs shared py", "installed tools"},
-	{"pipx", "", "~/.local/pipx", "venvs shared py", "installed tools, where older versions put them"},
-	{"python", "", "~/.local", "lib", "libraries of pip install --user; share/ and state/, with credentials and histories, lie beside them"},
-	{"uv, pipx, mise", "XDG_BIN_HOME", "~/.local/bin", "", "the directory for a user's own programs"},
-	{"mise", "MISE_DATA_DIR", "$data/mise", "installs shims plugins downloads", "downloaded tools; its settings are in ~/.config/mise"},
-	{"mise", "MISE_CACHE_DIR", "$cache/mise", "", "lists of versions"},
-	{"asdf", "ASDF_DATA_DIR", "~/.asdf", "installs shims plugins downloads bin lib asdf.sh completions defaults VERSION version.txt help.txt", "programs; what else somebody keeps there stays out"},
-	{"cargo", "CARGO_HOME", "~/.cargo", "bin registry git env", "programs and downloads; credentials.toml and config.toml lie beside them"},
-	{"rustup", "RUSTUP_HOME", "~/.rustup", "", "toolchains and settings of a tool that logs in nowhere"},
-	{"go modules", "GOMODCACHE", "", "", "downloaded modules; passwords of module servers are in ~/.netrc"},
-	{"go", "GOPATH", "~/go", "pkg/mod pkg/sumdb bin", "downloaded modules and programs; src/, which can hold any project, lies beside them"},
-	{"go programs", "GOBIN", "", "", "installed programs"},
-	{"go builds", "GOCACHE", "$cache/go-build", "", "compiled packages; go's settings are in ~/.config/go"},
+	{"RBENV_ROOT", "~/.rbenv", ""}, // rbenv: a git checkout and compiled rubies; gem's credentials are in ~/.gem
+	{"rvm_path", "~/.rvm", "bin scripts rubies gems wrappers environments config VERSION RELEASE"}, // rvm: programs and gems; user/ holds settings and stays out
+	{"", "~/.gem", "ruby"},                                              // gem: installed gems; credentials lies beside it
+	{"", "$data/gem", "ruby"},                                           // gem: installed gems; credentials lies beside it
+	{"", "~/.bundle", "cache plugin"},                                   // bundler: downloads; config, with passwords of gem servers, lies beside it
+	{"NVM_DIR", "~/.nvm", ""},                                           // nvm: a git checkout and downloaded node releases; npm's own tokens are in ~/.npmrc
+	{"FNM_DIR", "$data/fnm", "node-versions aliases"},                   // fnm: downloaded node releases
+	{"", "~/.fnm", "node-versions aliases"},                             // fnm: downloaded node releases, where older versions put them
+	{"VOLTA_HOME", "~/.volta", "bin tools cache layout.v3 layout.v4"},   // volta: downloaded tools; hooks.json, which can name private registries, lies beside them
+	{"PYENV_ROOT", "~/.pyenv", ""},                                      // pyenv: a git checkout and compiled pythons
+	{"UV_PYTHON_INSTALL_DIR", "$data/uv/python", ""},                    // uv: downloaded pythons; credentials lies beside it
+	{"UV_TOOL_DIR", "$data/uv/tools", ""},                               // uv: installed tools; credentials lies beside it
+	{"UV_CACHE_DIR", "$cache/uv", ""},                                   // uv: downloads and builds; credentials are in its data directory
+	{"PIP_CACHE_DIR", "$cache/pip", ""},                                 // pip: downloads; pip.conf is in ~/.config or ~/.pip
+	{"PIPX_HOME", "$data/pipx", "venvs shared py"},                      // pipx: installed tools
+	{"", "~/.local/pipx", "venvs shared py"},                            // pipx: installed tools, where older versions put them
+	{"", "~/.local", "lib"},                                             // python: libraries of pip install --user; share/ and state/, with credentials and histories, lie beside them
+	{"XDG_BIN_HOME", "~/.local/bin", ""},                                // uv, pipx, mise: the directory for a user's own programs
+	{"MISE_DATA_DIR", "$data/mise", "installs shims plugins downloads"}, // mise: downloaded tools; its settings are in ~/.config/mise
+	{"MISE_CACHE_DIR", "$cache/mise", ""},                               // mise: lists of versions
+	{"ASDF_DATA_DIR", "~/.asdf", "installs shims plugins downloads bin lib asdf.sh completions defaults VERSION version.txt help.txt"}, // asdf: programs; what else somebody keeps there stays out
+	{"CARGO_HOME", "~/.cargo", "bin registry git env"}, // cargo: programs and downloads; credentials.toml and config.toml lie beside them
+	{"RUSTUP_HOME", "~/.rustup", ""},                   // rustup: toolchains and settings of a tool that logs in nowhere
+	{"GOMODCACHE", "", ""},                             // go modules: downloaded modules; passwords of module servers are in ~/.netrc
+	{"GOPATH", "~/go", "pkg/mod pkg/sumdb bin"},        // go: downloaded modules and programs; src/, which can hold any project, lies beside them
+	{"GOBIN", "", ""},                                  // go programs: installed programs
+	{"GOCACHE", "$cache/go-build", ""},                 // go builds: compiled packages; go's settings are in ~/.config/go
 
 	// Builds on the JVM.
-	{"gradle", "GRADLE_USER_HOME", "~/.gradle", "caches wrapper jdks", "downloads; gradle.properties and init.d, with passwords and keys, lie beside them"},
-	{"maven", "", "~/.m2", "repository wrapper", "downloads; settings.xml and settings-security.xml lie beside them"},
-	{"sdkman", "SDKMAN_DIR", "~/.sdkman", "candidates bin src libexec contrib var", "downloaded SDKs; etc/ with settings lies beside them"},
-	{"coursier", "COURSIER_CACHE", "$cache/coursier", "v1 arc jvm", "downloads; credentials.properties is in its configuration directory"},
-	{"coursier", "COURSIER_BIN_DIR", "$data/coursier/bin", "", "installed programs"},
-	{"ivy", "", "~/.ivy2", "cache local jars", "downloads; .credentials lies beside them"},
-	{"sbt", "", "~/.sbt", "boot", "downloads; the directories of versions, with credentials, lie beside them"},
+	{"GRADLE_USER_HOME", "~/.gradle", "caches wrapper jdks"},              // gradle: downloads; gradle.properties and init.d, with passwords and keys, lie beside them
+	{"", "~/.m2", "repository wrapper"},                                   // maven: downloads; settings.xml and settings-security.xml lie beside them
+	{"SDKMAN_DIR", "~/.sdkman", "candidates bin src libexec contrib var"}, // sdkman: downloaded SDKs; etc/ with settings lies beside them
+	{"COURSIER_CACHE", "$cache/coursier", "v1 arc jvm"},                   // coursier: downloads; credentials.properties is in its configuration directory
+	{"COURSIER_BIN_DIR", "$data/coursier/bin", ""},                        // coursier: installed programs
+	{"", "~/.ivy2", "cache local jars"},                                   // ivy: downloads; .credentials lies beside them
+	{"", "~/.sbt", "boot"},                                                // sbt: downloads; the directories of versions, with credentials, lie beside them
 
 	// JavaScript.
-	{"npm", "npm_config_cache NPM_CONFIG_CACHE", "~/.npm", "_cacache _npx", "downloads; _logs, which can show what a command printed, lies beside them, and tokens are in ~/.npmrc"},
-	{"npm", "npm_config_prefix NPM_CONFIG_PREFIX", "~/.npm-global", "bin lib", "installed programs; etc/npmrc lies beside them"},
-	{"pnpm", "PNPM_HOME", "$data/pnpm", "", "its store and installed programs; rc and auth.ini are in ~/.config/pnpm"},
-	{"pnpm", "", "$cache/pnpm", "", "lists of versions"},
-	{"yarn", "YARN_CACHE_FOLDER", "$cache/yarn", "", "downloads; tokens are in ~/.yarnrc.yml and ~/.npmrc"},
-	{"yarn", "", "~/.yarn", "bin berry/cache berry/index", "downloads and its program"},
-	{"bun", "BUN_INSTALL", "~/.bun", "bin install", "downloads and programs"},
-	{"deno", "DENO_INSTALL_ROOT", "~/.deno", "bin", "programs"},
-	{"deno", "DENO_DIR", "$cache/deno", "deps gen npm remote check_cache_v1 v8_code_cache_v1", "downloads; location_data, what programs have stored, lies beside them"},
+	{"npm_config_cache NPM_CONFIG_CACHE", "~/.npm", "_cacache _npx"},                   // npm: downloads; _logs, which can show what a command printed, lies beside them, and tokens are in ~/.npmrc
+	{"npm_config_prefix NPM_CONFIG_PREFIX", "~/.npm-global", "bin lib"},                // npm: installed programs; etc/npmrc lies beside them
+	{"PNPM_HOME", "$data/pnpm", ""},                                                    // pnpm: its store and installed programs; rc and auth.ini are in ~/.config/pnpm
+	{"", "$cache/pnpm", ""},                                                            // pnpm: lists of versions
+	{"YARN_CACHE_FOLDER", "$cache/yarn", ""},                                           // yarn: downloads; tokens are in ~/.yarnrc.yml and ~/.npmrc
+	{"", "~/.yarn", "bin berry/cache berry/index"},                                     // yarn: downloads and its program
+	{"BUN_INSTALL", "~/.bun", "bin install"},                                           // bun: downloads and programs
+	{"DENO_INSTALL_ROOT", "~/.deno", "bin"},                                            // deno: programs
+	{"DENO_DIR", "$cache/deno", "deps gen npm remote check_cache_v1 v8_code_cache_v1"}, // deno: downloads; location_data, what programs have stored, lies beside them
 
 	// The system's own.
-	{"nix", "", "/nix", "store var/nix/profiles", "the store is readable by everybody"},
-	{"nix", "", "~/.nix-profile", "", "a link into the store"},
-	{"nix", "", "~/.local/state/nix", "profiles profile", "links into the store"},
-	{"homebrew", "HOMEBREW_PREFIX", "/home/linuxbrew/.linuxbrew", homebrew, "programs and libraries; var/, with data of services, and most of etc/ lie beside them"},
-	{"homebrew", "", "/opt/homebrew", homebrew, "as above"},
-	{"local programs", "", "/usr/local", "", "part of the minimal view as it is"},
-	{"add-on programs", "", "/opt", "", "part of the minimal view as it is"},
-	{"the system", "", "/usr", "", "part of the minimal view as it is; a row for those whose commands own it"},
+	{"", "/nix", "store var/nix/profiles"},                      // nix: the store is readable by everybody
+	{"", "~/.nix-profile", ""},                                  // nix: a link into the store
+	{"", "~/.local/state/nix", "profiles profile"},              // nix: links into the store
+	{"HOMEBREW_PREFIX", "/home/linuxbrew/.linuxbrew", homebrew}, // homebrew: programs and libraries; var/, with data of services, and most of etc/ lie beside them
+	{"", "/opt/homebrew", homebrew},                             // homebrew: as above
+	{"", "/usr/local", ""},                                      // local programs: part of the minimal view as it is
+	{"", "/opt", ""},                                            // add-on programs: part of the minimal view as it is
+	{"", "/usr", ""},                                            // the system: part of the minimal view as it is; a row for those whose commands own it
 }
 
 const homebrew = "bin sbin lib libexec include share opt Cellar Caskroom Frameworks Homebrew Library etc/openssl@3 etc/ca-certificates"
@@ -102,22 +100,15 @@ var mixedDirs = [...]string{
 	"Library", "Library/Keychains", "Library/Application Support", "Library/Caches",
 }
 
-// toolchainInput is the input for the paths of toolchains.
-type toolchainInput struct {
-	goos, home string
-	lookupEnv  func(string) (string, bool)
-}
-
-// list returns the possible paths of the table's rows, and the refused variables. It reads only its
-// receiver.
-func (p *toolchainInput) list() (dirs []view.ToolDir, refused []string) {
+// toolchains returns the possible paths of the table's rows for this caller's commands, and the refused
+// variables.
+func (c *Caller) toolchains(goos string) (dirs []view.ToolDir, refused []string) {
 	cache := ".cache"
-	if p.goos == "darwin" {
+	if goos == "darwin" {
 		cache = "Library/Caches"
 	}
-	places := map[string]view.ToolDir{"~": {Path: p.home}, "$cache": p.xdg("XDG_CACHE_HOME", cache), "$data": p.xdg("XDG_DATA_HOME", ".local/share")}
-	for i := range toolchains {
-		t := &toolchains[i]
+	places := map[string]view.ToolDir{"~": {Path: c.Home}, "$cache": c.xdg("XDG_CACHE_HOME", cache), "$data": c.xdg("XDG_DATA_HOME", ".local/share")}
+	for _, t := range toolchains {
 		base, variable := t.base, ""
 		if place, rest, _ := strings.Cut(base, "/"); place != "" {
 			if base, variable = places[place].Path, places[place].Variable; base != "" {
@@ -125,7 +116,7 @@ func (p *toolchainInput) list() (dirs []view.ToolDir, refused []string) {
 			}
 		}
 		for _, name := range strings.Fields(t.variables) {
-			value, set := p.lookupEnv(name)
+			value, set := c.LookupEnv(name)
 			if !set || value == "" {
 				continue
 			}
@@ -133,7 +124,7 @@ func (p *toolchainInput) list() (dirs []view.ToolDir, refused []string) {
 				value = filepath.SplitList(value)[0]
 			}
 			base, variable = value, name
-			if !p.safe(value, t.within == "") {
+			if !safe(c.Home, value, t.within == "") {
 				base = ""
 				refused = append(refused, name)
 			}
@@ -142,9 +133,12 @@ func (p *toolchainInput) list() (dirs []view.ToolDir, refused []string) {
 		if base == "" {
 			continue
 		}
-		value, _ := p.lookupEnv(variable)
+		// Inside, XDG_CACHE_HOME and the like must be writable for other programs.
+		if value, _ := c.LookupEnv(variable); strings.HasPrefix(variable, "XDG_") && (c.Home == "" || !paths.Inside(view.Home(c.Home), value)) {
+			variable = ""
+		}
 		for _, name := range strings.Split(t.within, " ") { // "" is base itself
-			dirs = append(dirs, view.ToolDir{Path: filepath.Join(base, name), Variable: variable, Value: value})
+			dirs = append(dirs, view.ToolDir{Path: filepath.Join(base, name), Variable: variable})
 		}
 	}
 	// A directory comes before those in it: it makes them unnecessary.
@@ -154,14 +148,14 @@ func (p *toolchainInput) list() (dirs []view.ToolDir, refused []string) {
 
 // xdg is the directory that a variable names, unless that is around the home directory. Without such a
 // variable it is one below home.
-func (p *toolchainInput) xdg(variable, below string) (dir view.ToolDir) {
-	value, _ := p.lookupEnv(variable)
+func (c *Caller) xdg(variable, below string) (dir view.ToolDir) {
+	value, _ := c.LookupEnv(variable)
 	switch {
 	case !filepath.IsAbs(value) || value != filepath.Clean(value):
-		if p.home != "" {
-			dir.Path = filepath.Join(p.home, below)
+		if c.Home != "" {
+			dir.Path = filepath.Join(c.Home, below)
 		}
-	case value != p.home && !paths.Inside(value, p.home):
+	case value != c.Home && !paths.Inside(value, c.Home):
 		dir.Path, dir.Variable = value, variable
 	}
 	return dir
@@ -169,27 +163,25 @@ func (p *toolchainInput) xdg(variable, below string) (dir view.ToolDir) {
 
 // safe reports whether a variable's directory may be shown, as a whole or in part: it is not the system's,
 // does not contain the home directory, and holds no credentials.
-func (p *toolchainInput) safe(dir string, whole bool) bool {
+func safe(home, dir string, whole bool) bool {
 	contains := func(place string) bool { return paths.Inside(dir, place) }
 	switch {
 	case !filepath.IsAbs(dir), filepath.Clean(dir) != dir, strings.IndexByte(dir, 0) >= 0, paths.InsideAny([]string{"/etc", "/proc", "/sys", "/dev", "/run"}, dir),
 		slices.ContainsFunc([]string{"/boot", "/root", "/var", "/tmp", "/home", "/usr", "/Users", "/System", "/Library", "/private"}, contains):
 		return false
-	case p.home == "":
+	case home == "":
 		return true
-	case view.MayHoldSecrets(p.home, dir):
+	case view.MayHoldSecrets(home, dir):
 		return false
 	}
-	return !whole || !slices.ContainsFunc(slices.Concat(view.SecretDirs[:], mixedDirs[:]), func(place string) bool { return contains(filepath.Join(p.home, place)) })
+	return !whole || !slices.ContainsFunc(slices.Concat(view.SecretDirs[:], mixedDirs[:]), func(place string) bool { return contains(filepath.Join(home, place)) })
 }
 
-// findToolchains returns the possible paths of toolchains of this caller's commands, and the refused
-// variables.
-func findToolchains(c *Caller, owner *Owner) (dirs []view.ToolDir, refused []string) {
-	places := toolchainInput{goos: runtime.GOOS, home: c.Home, lookupEnv: c.LookupEnv}
-	if owner != nil {
-		// The variables belong to another user.
-		places.home, places.lookupEnv = owner.Home, (&Caller{}).LookupEnv
+// findToolchains finds the possible paths of toolchains of this machine's commands.
+func (m *Machine) findToolchains() {
+	places := &m.Caller
+	if m.Owner != nil {
+		places = &Caller{Home: m.Owner.Home} // the variables belong to another user
 	}
-	return places.list()
+	m.toolchains, m.refusedToolchains = places.toolchains(runtime.GOOS)
 }

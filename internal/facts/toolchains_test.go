@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,22 +18,26 @@ import (
 // Every row says why it is narrow and names places that can be compared.
 func TestToolchainTable(t *testing.T) {
 	t.Parallel()
+	source, err := os.ReadFile("toolchains.go")
+	if rows := regexp.MustCompile(`(?m)^\t\{"[^{}]*\}, +// [^:]+: .+$`).FindAll(source, -1); err != nil || len(rows) != len(toolchains) {
+		t.Errorf("%d of %d rows have the tool and a reason in a comment: %v", len(rows), len(toolchains), err)
+	}
 	for i, row := range toolchains {
-		if row.tool == "" || row.narrow == "" || row.base == "" && row.variables == "" {
+		if row.base == "" && row.variables == "" {
 			t.Errorf("row %d is not complete: %+v", i, row)
 		}
 		for _, p := range append([]string{strings.TrimPrefix(row.base, "~/")}, strings.Fields(row.within)...) {
 			if p != "" && filepath.Clean(p) != p {
-				t.Errorf("%s: %q is not in its shortest form", row.tool, p)
+				t.Errorf("row %d: %q is not in its shortest form", i, p)
 			}
 		}
 		// A row that shows all of a directory shows what a variable says, too.
 		if place, ok := strings.CutPrefix(row.base, "~/"); ok && row.within == "" && slices.Contains(slices.Concat(view.SecretDirs[:], mixedDirs[:]), place) {
-			t.Errorf("%s shows all of %s", row.tool, row.base)
+			t.Errorf("row %d shows all of %s", i, row.base)
 		}
 		for _, name := range strings.Fields(row.variables) {
 			if env.IsInjector(name) {
-				t.Errorf("%s: %s runs code and would be passed on", row.tool, name)
+				t.Errorf("row %d: %s runs code and would be passed on", i, name)
 			}
 		}
 	}
@@ -41,8 +46,11 @@ func TestToolchainTable(t *testing.T) {
 func TestToolPlaces(t *testing.T) {
 	t.Parallel()
 	list := func(goos string, env map[string]string) ([]string, []string) {
-		p := &toolchainInput{goos: goos, home: "/home/u", lookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}
-		dirs, refused := p.list()
+		var environ []string
+		for name, value := range env {
+			environ = append(environ, name+"="+value)
+		}
+		dirs, refused := (&Caller{Home: "/home/u", Environ: NewEnvironment(environ)}).toolchains(goos)
 		var lines []string
 		for _, d := range dirs {
 			lines = append(lines, d.Path+" "+d.Variable)
@@ -98,8 +106,13 @@ func FuzzToolPlaces(f *testing.F) {
 		if home != "" && (!filepath.IsAbs(home) || filepath.Clean(home) != home) {
 			return
 		}
-		p := &toolchainInput{goos: "linux", home: home, lookupEnv: func(string) (string, bool) { return value, true }}
-		dirs, _ := p.list()
+		environ := []string{"XDG_CACHE_HOME=" + value, "XDG_DATA_HOME=" + value}
+		for _, row := range toolchains {
+			for _, name := range strings.Fields(row.variables) {
+				environ = append(environ, name+"="+value)
+			}
+		}
+		dirs, _ := (&Caller{Home: home, Environ: NewEnvironment(environ)}).toolchains("linux")
 		for _, d := range dirs {
 			if !filepath.IsAbs(d.Path) || filepath.Clean(d.Path) != d.Path || home != "" && paths.Inside(d.Path, home) && home != "/" {
 				t.Errorf("%+v", d)
@@ -118,8 +131,7 @@ func FuzzToolPlaces(f *testing.F) {
 func TestToolchainsShowNoCredentials(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
-	places := toolchainInput{goos: "linux", home: tr.home, lookupEnv: (&Caller{}).LookupEnv}
-	dirs, _ := places.list()
+	dirs, _ := (&Caller{Home: tr.home}).toolchains("linux")
 	var planted []string
 	plant := func(p string) {
 		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
@@ -160,7 +172,7 @@ func TestToolchainsShowNoCredentials(t *testing.T) {
 	}
 	for _, filesystem := range []view.Filesystem{view.FilesystemMinimal, view.FilesystemHost} {
 		r := tr.machine(t)
-		r.toolchains, r.refusedToolchains = findToolchains(&r.Caller, nil)
+		r.findToolchains()
 		r.Caller.UID = os.Getuid()
 		out, err := r.Resolve(t.Context(), Request{Name: "fast", Definition: view.Definition{Filesystem: filesystem}, Session: shared.Session{ID: "x", Dir: tr.base + "/session"}})
 		if err != nil {
@@ -211,7 +223,7 @@ func TestResolveToolchains(t *testing.T) {
 	session := shared.Session{ID: "x", Dir: tr.base + "/session"}
 	r.Caller.Environ = NewEnvironment([]string{"CARGO_HOME=" + tr.base + "/data/cargo", "GOMODCACHE=" + tr.project + "/mod", "UV_CACHE_DIR=/etc", "GOCACHE=" + tr.base + "/nothing",
 		"XDG_DATA_HOME=" + tr.base + "/data"})
-	r.toolchains, r.refusedToolchains = findToolchains(&r.Caller, nil)
+	r.findToolchains()
 	out, err := r.Resolve(t.Context(), Request{Name: "fast", Definition: view.Definition{BindPaths: []view.Bind{{Host: "~/.m2/repository", Writable: true}}}, Session: session})
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +273,7 @@ func TestResolveToolchains(t *testing.T) {
 	}
 	// Of another user's it makes nothing writable, nor believes variables.
 	r.Owner = &Owner{User: shared.User{UID: 987654}, Home: tr.home}
-	r.toolchains, r.refusedToolchains = findToolchains(&r.Caller, r.Owner)
+	r.findToolchains()
 	out, err = r.Resolve(t.Context(), Request{Name: "fast", Session: session})
 	if err != nil || len(out.Variables) != 0 {
 		t.Errorf("%+v, %v", out, err)

@@ -49,7 +49,7 @@ func (f *lookup) boundSockets(dirs []string, host bool) (files []string, all boo
 		}
 		way := f.Follow(filepath.Join("/", s.name))
 		var st unix.Stat_t
-		is := way.Err == nil && way.Kind == view.Socket && unix.Lstat(way.End, &st) == nil && uint32(st.Ino) == s.inode
+		is := way.Kind == view.Socket && unix.Lstat(way.End, &st) == nil && uint32(st.Ino) == s.inode
 		switch {
 		case is && way.Names == 1:
 		case is, !filepath.IsAbs(s.name), paths.Inside("/proc", s.name), f.leadsThrough(s.name, dirs):

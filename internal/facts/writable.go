@@ -16,24 +16,22 @@ import (
 
 // Writable is where commands can write on the host.
 type Writable struct {
-	Roots    []workspace.RootDir // of the workspace
-	Outer    []string            // repositories around a root that nobody named: in another directory they are the workspace
-	Binds    []string            // writable binds
-	Sessions []string            // directories of sessions
-	Reviews  []string            // directories of reviews
+	Roots    []string // of the workspace, of WritableRoots
+	Outer    []string // repositories around a root that nobody named: in another directory they are the workspace
+	Binds    []string // writable binds
+	Sessions []string // directories of sessions
+	Reviews  []string // directories of reviews
 }
 
 // Around returns the writable directory that contains a path, in words; "" if none does.
 func (w *Writable) Around(p string) string {
-	if i := slices.IndexFunc(w.Roots, inRoot(p)); i >= 0 {
-		return "the workspace (" + hostpath.Quote(w.Roots[i].Path) + ")"
-	}
-	for _, kind := range [...]struct {
+	kinds := [...]struct {
 		what string
 		dirs []string
 	}{
-		{"a repository around the workspace", w.Outer}, {"what is bound writable", w.Binds}, {"the files of sessions", w.Sessions}, {"the files of reviews", w.Reviews},
-	} {
+		{"the workspace", w.Roots}, {"a repository around the workspace", w.Outer}, {"what is bound writable", w.Binds}, {"the files of sessions", w.Sessions}, {"the files of reviews", w.Reviews},
+	}
+	for _, kind := range kinds {
 		if i := slices.IndexFunc(kind.dirs, func(dir string) bool { return paths.Inside(dir, p) }); i >= 0 {
 			return kind.what + " (" + hostpath.Quote(kind.dirs[i]) + ")"
 		}
@@ -42,13 +40,11 @@ func (w *Writable) Around(p string) string {
 		return ""
 	}
 	table, _ := mounts() // none on a system without /proc
-	dirs := slices.Concat(w.Outer, w.Binds, w.Sessions, w.Reviews)
-	for _, r := range w.Roots {
-		dirs = append(dirs, r.Path)
-	}
-	for _, dir := range dirs {
-		if at := otherPaths(table, mountsIn(table, dir), p); at != nil {
-			return "a mount of what commands write (" + hostpath.Quote(at[0]) + ")"
+	for _, kind := range kinds {
+		for _, dir := range kind.dirs {
+			if at := otherPaths(table, mountsIn(table, dir), p); at != nil {
+				return "a mount of what commands write (" + hostpath.Quote(at[0]) + ")"
+			}
 		}
 	}
 	return ""
@@ -58,14 +54,14 @@ func (w *Writable) Around(p string) string {
 // such a mount can write all of the system, and to read the table of mounts costs time.
 var systemPrograms = []string{"/usr/bin", "/usr/sbin", "/bin", "/sbin"}
 
-// inRoot reports whether a path lies in a root, in any of its spellings.
-func inRoot(p string) func(workspace.RootDir) bool {
-	return func(r workspace.RootDir) bool { return paths.Inside(r.Path, p) || paths.Inside(r.Declared, p) }
-}
-
-// OnlyWritable returns the writable roots of a workspace, the project root first.
-func OnlyWritable(ws *workspace.Workspace) []workspace.RootDir {
-	return slices.DeleteFunc(ws.Roots(), func(r workspace.RootDir) bool { return !r.Writable })
+// WritableRoots returns the writable roots of a workspace, the project root first, each also as it was spelled.
+func WritableRoots(ws *workspace.Workspace) (dirs []string) {
+	for _, r := range ws.Roots() {
+		if r.Writable {
+			dirs = append(dirs, r.Path, r.Declared)
+		}
+	}
+	return slices.Compact(dirs)
 }
 
 // Workspace is that of commands at root, or discovered from dir if root is empty, with the extra roots in
@@ -100,12 +96,11 @@ func (m *Machine) WritableBinds(root string, binds []view.Bind) (dirs []string) 
 
 // DroppedFromPath lists the directories of the caller's PATH that are not in a command's
 // environment because they lie in some roots.
-func (c *Caller) DroppedFromPath(environ []string, roots []workspace.RootDir) (notes []string) {
+func (c *Caller) DroppedFromPath(environ, roots []string) (notes []string) {
 	given, _ := c.LookupEnv("PATH")
 	kept, _ := valueIn(environ, "PATH")
 	for _, dir := range filepath.SplitList(given) {
-		inside := slices.ContainsFunc(roots, inRoot(dir))
-		if inside && !slices.Contains(filepath.SplitList(kept), dir) && Follow(dir).Kind == view.Directory {
+		if paths.InsideAny(roots, dir) && !slices.Contains(filepath.SplitList(kept), dir) && Follow(dir).Kind == view.Directory {
 			notes = append(notes, fmt.Sprintf("%sinside the workspace and was dropped: a command could put programs for others there; env = { PATH = %s } passes it", pathEntry(dir), strconv.Quote(dir+":${env.PATH}")))
 		}
 	}

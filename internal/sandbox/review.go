@@ -221,8 +221,8 @@ func (p *Pool) Changes(ctx context.Context, r *review.Review, t Target) (*review
 	if err != nil {
 		return nil, err
 	}
-	rules := review.Rules{Hidden: out.HiddenFrom(out.Spec.Table), Configurations: out.Configurations, Submodules: out.Submodules}
-	rules.Denied, rules.Behind = out.Unwritable(out.Spec.Table)
+	rules := review.Rules{Configurations: out.Configurations, Submodules: out.Submodules}
+	rules.Hidden, rules.Denied, rules.Behind = out.ReviewRules(out.Spec.Table)
 	rules.IsGitControlled = func(p string) bool { return paths.InsideAny(out.GitControlled, p) }
 	return r.Changes(ctx, rules)
 }

@@ -135,7 +135,7 @@ func (v *View) defaultProtections(trees []scan.Found) (list []protection) {
 			list = append(list, v.defaultsAtTop(e.Source)...)
 		}
 	}
-	for _, home := range slices.Compact([]string{v.in.User.Home, v.in.User.CallerHome}) { // login shells start there
+	for _, home := range slices.Compact([]string{v.in.Home, v.in.CallerHome}) { // login shells start there
 		way := v.facts.Follow(home)
 		if home == "" || way.Err != nil || way.End == "/" {
 			continue

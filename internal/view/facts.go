@@ -25,8 +25,8 @@ type Facts interface {
 	Repository(dir string) Repository
 	// Around is Workspace.Around.
 	Around(dir string) []string
-	// WorkTrees is GitLayout.WorkTrees.
-	WorkTrees(top string, layout *workspace.GitLayout) workspace.WorkTrees
+	// WorkTrees is GitLayout.WorkTrees, of the repository in a directory.
+	WorkTrees(top string) workspace.WorkTrees
 }
 
 // A Way is where a path of the host leads.
@@ -34,7 +34,7 @@ type Way struct {
 	End     string   // without symlinks; missing components keep their spelling
 	Links   []string // the symlinks on the way, each as its resolved directory and its name
 	DotDots []string // the directories that a ".." on the way leaves
-	Kind    Kind     // of End, even if a directory that a ".." leaves is missing: a command could make that
+	Kind    Kind     // of End, Absent with an Err; even if a directory that a ".." leaves is missing: a command could make that
 	UID     uint32   // the owner
 	Names   uint64   // hard links of a file
 	Err     error    // why it could not be followed: ErrUnsearchable, or another reason
@@ -78,32 +78,10 @@ type Repository struct {
 	Hint string
 }
 
-// User is the user that commands run as.
-type User struct {
-	UID  uint32
-	Home string // absolute, or empty
-	// CallerHome is the home of the caller, if that is another user; else Home.
-	CallerHome string
-}
-
-// Session is where commands share files.
-type Session struct {
-	Dir   string   // empty: nowhere
-	Home  string   // the home directory inside; empty leaves that to the engine
-	Bases []string // resolved directories of sessions, of this host and others
-}
-
 // A ToolDir is a directory or file of a toolchain.
 type ToolDir struct {
 	Path     string
-	Variable string // the variable that names it, or ""
-	Value    string // the variable's value
-}
-
-// Agent is the caller's ssh-agent.
-type Agent struct {
-	Socket string // resolved
-	Err    error  // why there is none
+	Variable string // the variable that names it, if commands may have it; or ""
 }
 
 // HostPath is a path that the host itself obeys, runs or stores state in.
@@ -126,8 +104,7 @@ const (
 	HostProgram                           // the host may run it outside of sandboxes, if it exists
 	HostNames                             // programs or files with Names, which the host would run or obey
 	HostPathNames                         // the same, but protected only in bind_paths: a directory of PATH
-	HostEngine                            // an engine that is not installed with the host
-	HostSecondMount                       // a second mount of what commands write: nothing in it is protected by its path
+	HostDir                               // a directory of an engine that is not installed with the host, or a second mount of what commands write: nothing in that is protected by its path
 	HostState                             // state of the host: hidden
 )
 

@@ -148,8 +148,8 @@ func (v *View) belongs(p, top string) bool {
 	if !paths.Inside(top, p) {
 		return false
 	}
-	if r := v.facts.Repository(top); r.Err == nil && r.Layout.CommonDir != "" {
-		w := v.facts.WorkTrees(top, &r.Layout)
+	if v.facts.Repository(top).Layout.CommonDir != "" {
+		w := v.facts.WorkTrees(top)
 		return !w.All || slices.Contains(w.Worktrees, p) || slices.Contains(w.Submodules, p)
 	}
 	return slices.Contains(v.Tops(), top) && depth(top, p) <= ownDepth
@@ -160,11 +160,10 @@ func (v *View) belongs(p, top string) bool {
 func (v *View) NestedRepositories(trees []scan.Found) (found []scan.Found, all bool) {
 	all = true
 	for list := v.repositories(trees); len(list) > 0; list = list[1:] {
-		r := v.facts.Repository(list[0])
-		if r.Err != nil || r.Layout.CommonDir == "" {
+		if v.facts.Repository(list[0]).Layout.CommonDir == "" {
 			continue
 		}
-		w := v.facts.WorkTrees(list[0], &r.Layout)
+		w := v.facts.WorkTrees(list[0])
 		all = all && w.All
 		for _, p := range slices.Concat(w.Worktrees, w.Submodules) {
 			f := scan.Found{Path: p, Reason: scan.Repository, Dir: true, Pattern: -1}
@@ -352,7 +351,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 				list = append(list, protection{path: p, why: why})
 			}
 		}
-		for _, p := range v.facts.WorkTrees(top, &r.Layout).Submodules { // git status enters them
+		for _, p := range v.facts.WorkTrees(top).Submodules { // git status enters them
 			list = append(list, protection{path: path.Join(p, ".git"), why: why, hold: &Hold{}})
 		}
 	} else if !outer {
@@ -368,6 +367,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	}
 	if v.gitWritable {
 		v.addGitControlled(&r)
+		r.Layout.Protected, r.Files = r.Layout.OtherWorktrees, nil
 	}
 	add := func(p, name string, hold *Hold) {
 		base := path.Base(p)
@@ -376,9 +376,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		list = append(list, template)
 	}
 	for _, p := range r.Layout.Protected {
-		if !v.gitWritable || slices.Contains(r.Layout.OtherWorktrees, p) {
-			add(p, nameInGit(&r.Layout, top, p), gitHold(p))
-		}
+		add(p, nameInGit(&r.Layout, top, p), gitHold(p))
 	}
 	for _, p := range r.Layout.Present {
 		if !v.gitWritable || path.Base(p) != ".gitmodules" {
@@ -386,7 +384,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		}
 	}
 	for _, o := range r.Files {
-		if way := v.facts.Follow(o.Path); !v.gitWritable && (way.hasNames() || v.replaceableLink(&way) != "" || way.Err == nil && v.Creatable(way.End)) {
+		if way := v.facts.Follow(o.Path); way.hasNames() || v.replaceableLink(&way) != "" || way.Err == nil && v.Creatable(way.End) {
 			add(o.Path, o.Description, &Hold{File: o.File})
 		}
 	}

@@ -18,10 +18,10 @@ const OriginSocket = "socket file, not in unix_sockets"
 
 // hide hides all that must be hidden.
 func (v *View) hide(found *SearchResult) error {
-	for i := range found.Deny {
-		v.hideLiteral(&found.Deny[i])
+	for i := range v.Deny {
+		v.hideLiteral(&v.Deny[i])
 	}
-	var deep, linked []string
+	var deep, linked, sensitive []string
 	v.entries = slices.Grow(v.entries, len(found.Trees))
 	for _, f := range found.Trees {
 		switch hides := f.Pattern >= 0 || v.in.HideSensitive; {
@@ -29,8 +29,10 @@ func (v *View) hide(found *SearchResult) error {
 			deep = append(deep, f.Path)
 		case hides && (f.Reason == scan.LinksUnknown || f.Reason == scan.Linked && v.wholeHost):
 			linked = append(linked, f.Path)
+		case f.Reason == scan.SensitiveName && !v.in.HideSensitive:
+			sensitive = append(sensitive, f.Path)
 		}
-		if err := v.hideOne(found, &f); err != nil {
+		if err := v.hideOne(&f); err != nil {
 			return err
 		}
 	}
@@ -45,6 +47,9 @@ func (v *View) hide(found *SearchResult) error {
 	}
 	if len(linked) > 0 {
 		v.note("these are hidden; other hard links to them may exist, which were not found: %s", hostpath.QuoteList(linked))
+	}
+	if len(sensitive) > 0 {
+		v.Remarks = append(v.Remarks, "these files look as if they held secrets, and can be read; deny_paths hides them: "+hostpath.QuoteList(sensitive))
 	}
 	var hidden []string
 	for _, e := range v.entries {
@@ -73,17 +78,17 @@ func (v *View) hideLiteral(rule *Rule) {
 }
 
 // hideOne hides a found file, if it must be hidden.
-func (v *View) hideOne(found *SearchResult, f *scan.Found) error {
+func (v *View) hideOne(f *scan.Found) error {
 	switch {
 	case f.Pattern >= 0 && (f.Reason == scan.Matched || f.Reason == scan.HardLink):
-		return v.hideFound(found, f, found.Deny[f.Pattern].Why)
+		return v.hideFound(f, v.Deny[f.Pattern].Why)
 	case v.in.HideSensitive && (f.Reason == scan.SensitiveName || f.Reason == scan.HardLink):
-		return v.hideFound(found, f, OriginSensitive)
+		return v.hideFound(f, OriginSensitive)
 	case f.Reason == scan.Socket && !slices.Contains(v.grantedSockets, f.Path):
 		v.hideAt(f.Path, OriginSocket, nil)
 	case f.Reason == scan.TooDeep:
 		v.hideAt(f.Path, "a directory too deep to be searched", nil)
-	case f.Reason == scan.Unsearched && f.UID == v.in.User.UID:
+	case f.Reason == scan.Unsearched && f.UID == v.in.UID:
 		// The owner of a directory can make it readable again.
 		v.hideAt(f.Path, "a directory that cannot be searched", nil)
 	}
@@ -122,7 +127,7 @@ func (v *View) hideAt(host, why string, hold *Hold) {
 }
 
 // hideFound hides a found file, or a symlink's target.
-func (v *View) hideFound(found *SearchResult, f *scan.Found, why string) error {
+func (v *View) hideFound(f *scan.Found, why string) error {
 	if !f.Symlink {
 		if f.Reason == scan.HardLink {
 			why += fmt.Sprintf(", a hard link of %q", f.LinkedName)
@@ -131,7 +136,7 @@ func (v *View) hideFound(found *SearchResult, f *scan.Found, why string) error {
 		return nil
 	}
 	way := v.facts.Follow(f.Path)
-	if way.Err != nil || way.Kind == Absent {
+	if way.Kind == Absent {
 		return nil // it leads nowhere
 	}
 	attribute, hint := "deny_paths", "name what in it is to be hidden"
@@ -141,7 +146,7 @@ func (v *View) hideFound(found *SearchResult, f *scan.Found, why string) error {
 	if slices.ContainsFunc(v.entries, func(e shared.Entry) bool { return e.Why == "workspace" && paths.Inside(way.End, e.Source) }) {
 		return invalidf(attribute, hint, "%q is a symlink to %q, and to hide that (%s) would hide the workspace itself", f.Path, way.End, why)
 	}
-	byItself := v.in.HideSensitive && Sensitive(path.Base(way.End)) || cover(found.Deny, way.End)
+	byItself := v.in.HideSensitive && Sensitive(path.Base(way.End)) || cover(v.Deny, way.End)
 	// A command that replaces the link would reveal its target to the next one.
 	if link := v.replaceableLink(&way); link != "" && len(v.pathsInside(way.End)) > 0 && !byItself {
 		hint = fmt.Sprintf("add %q to deny_paths", strings.TrimPrefix(way.End, v.root()+"/"))
@@ -187,12 +192,12 @@ func (v *View) hideOfHost(found *SearchResult) {
 		v.note(`filesystem = "host" shows more than can be searched for each command: .env and .env.* are hidden in the workspace, in what is bound, in /opt and in /srv, and nowhere else`)
 	}
 	hide := func(p, why string, kind Kind) {
-		if way := v.facts.Follow(p); way.Err == nil && way.Kind == kind && v.inHostView(way.End) && !slices.Contains(v.grantedSockets, way.End) {
+		if way := v.facts.Follow(p); way.Kind == kind && v.inHostView(way.End) && !slices.Contains(v.grantedSockets, way.End) {
 			v.hideAt(way.End, why, nil)
 		}
 	}
 	for _, s := range v.in.Control {
-		if way := v.facts.Follow(s.Path); way.Err == nil && way.Kind == Socket && !v.shown(way.End) {
+		if way := v.facts.Follow(s.Path); way.Kind == Socket && !v.shown(way.End) {
 			v.hideAt(way.End, "control socket", nil)
 		}
 	}
@@ -225,7 +230,7 @@ func (v *View) hideInHostView(dir, why string) {
 // choose what others find there. A session's own directories are shown inside.
 func (v *View) hideSessions() {
 	const why = protected + "sessions"
-	for _, base := range v.in.Session.Bases {
+	for _, base := range v.in.SessionBases {
 		for _, at := range v.pathsInside(base) {
 			v.hideExceptEntries(at, why, shared.MissingRefuse)
 		}
@@ -256,7 +261,7 @@ func (v *View) hideParents() {
 
 // refuseSessions refuses to show the directories of sessions.
 func (v *View) refuseSessions() error {
-	for _, base := range v.in.Session.Bases {
+	for _, base := range v.in.SessionBases {
 		for _, e := range v.entries {
 			if e.Access.Shows() && e.Why != OriginTemp && e.Why != OriginHome && paths.Inside(base, e.Source) {
 				return invalidf(e.Why, "choose another directory", "%q lies in %q, which holds the sessions of sandboxes", e.Source, base)
@@ -276,7 +281,7 @@ func (v *View) refuseControl() error {
 		if way.Err != nil {
 			led = path.Clean(s.Path)
 		}
-		there := way.Err == nil && (dir && way.Kind != Absent || way.Kind == Socket)
+		there := dir && way.Kind != Absent || way.Kind == Socket
 		for _, e := range v.entries {
 			if !e.Access.Shows() {
 				continue
@@ -295,17 +300,4 @@ func (v *View) refuseControl() error {
 		}
 	}
 	return nil
-}
-
-// remarkSensitive names the sensitive files that commands can see.
-func (v *View) remarkSensitive(found *SearchResult) {
-	var list []string
-	for _, f := range found.Trees {
-		if f.Reason == scan.SensitiveName {
-			list = append(list, f.Path)
-		}
-	}
-	if len(list) > 0 && !v.in.HideSensitive {
-		v.Remarks = append(v.Remarks, "these files look as if they held secrets, and can be read; deny_paths hides them: "+hostpath.QuoteList(list))
-	}
 }

@@ -42,7 +42,7 @@ func (v *View) checkHolds() error {
 
 // chooseHold chooses the stub for a missing path. For a symlink, it is a stub of the target, which a
 // command could make; also of an existing one, which may be another command's stub.
-func (v *View) chooseHold(p *locatedProtection) {
+func (v *View) chooseHold(p *protection) {
 	if len(p.way.Links) > 0 && p.hold == nil {
 		p.hold = &Hold{File: p.repository != ""} // what git obeys is a file, unless its protection has a hold
 	}
@@ -74,16 +74,14 @@ func (v *View) inWorkTree(p string) bool {
 	return false
 }
 
-// gitHold is a stub in a git directory with which git still works.
+// gitFiles are the parts of a git directory that are files, with what a stub must contain so that git still
+// works: inside and outside, it fails at an empty commondir.
+var gitFiles = map[string]string{"commondir": workspace.SelfCommonDir, "config": "", "config.worktree": "", "attributes": "", "gitdir": ""}
+
+// gitHold is a stub in a git directory.
 func gitHold(p string) *Hold {
-	switch path.Base(p) {
-	case "commondir":
-		// git fails at an empty one, inside and outside.
-		return &Hold{File: true, Content: workspace.SelfCommonDir}
-	case "config", "config.worktree", "attributes", "gitdir":
-		return &Hold{File: true}
-	}
-	return &Hold{}
+	content, file := gitFiles[path.Base(p)]
+	return &Hold{File: file, Content: content}
 }
 
 // Absent reports whether a path of the host did not exist at the first look.

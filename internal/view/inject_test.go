@@ -75,14 +75,3 @@ func TestPlaceholder(t *testing.T) {
 		}
 	}
 }
-
-// Root, whose commands run as another user, cannot start an agent for them.
-func TestAgentHint(t *testing.T) {
-	t.Parallel()
-	in := input(Definition{Credentials: []string{CredentialSSHAgent}})
-	in.Agent.Err = errors.New("no agent")
-	_, err := Show(in, newMachine("/w"))
-	if e, ok := errors.AsType[*shared.Error](err); !ok || !strings.Contains(e.Hint, "run as its user") {
-		t.Errorf("%+v", err)
-	}
-}

@@ -14,9 +14,9 @@ import (
 
 // located finds the targets of protections. It adds those of symlinks in directories whose reader
 // follows them: a mount on the directory does not protect them.
-func (v *View) located(protections []protection) (list []locatedProtection) {
-	for _, p := range protections {
-		list = append(list, v.locate(p))
+func (v *View) located(list []protection) []protection {
+	for i := range list {
+		v.locate(&list[i])
 	}
 	seen := map[string]bool{}
 	for i := 0; i < len(list); i++ { // it grows
@@ -28,9 +28,9 @@ func (v *View) located(protections []protection) (list []locatedProtection) {
 		links := v.facts.LinksIn(p.way.End)
 		all := links.All
 		for _, link := range links.Symlinks {
-			template := p.protection
-			template.path, template.hold = link, nil
-			to := v.locate(template)
+			to := p
+			to.path, to.hold = link, nil
+			v.locate(&to)
 			elsewhere := slices.ContainsFunc(to.links, func(l string) bool { return l != link })
 			if to.way.Err == nil && !elsewhere && (v.writer(to.way.End) == nil || paths.Inside(p.way.End, to.way.End)) {
 				continue
@@ -46,26 +46,19 @@ func (v *View) located(protections []protection) (list []locatedProtection) {
 	return list
 }
 
-// A located protection also has its target.
-type locatedProtection struct {
-	protection
-	way   Way
-	links []string // those of the way that commands can replace
-}
-
 // locate finds the target of a protection.
-func (v *View) locate(m protection) locatedProtection {
-	way := v.facts.Follow(m.path)
-	return locatedProtection{protection: m, way: way, links: v.replaceableLinks(&way)}
+func (v *View) locate(p *protection) {
+	p.way = v.facts.Follow(p.path)
+	p.links = v.replaceableLinks(&p.way)
 }
 
 // isDotDot reports whether one of links is a directory that a ".." leaves.
-func (p *locatedProtection) isDotDot(link string) bool { return !slices.Contains(p.way.Links, link) }
+func (p *protection) isDotDot(link string) bool { return !slices.Contains(p.way.Links, link) }
 
 // holder returns the directory, in one of linkDirs, that is protected so that no command replaces one
 // of links; "" if there is none. Engines mount on a symlink's target, so the link's own directory is
 // protected. A directory that ".." leaves can be protected itself.
-func (p *locatedProtection) holder(link string) string {
+func (p *protection) holder(link string) string {
 	switch dir := path.Dir(link); {
 	case !paths.InsideAny(p.linkDirs, dir):
 		return ""
@@ -86,7 +79,7 @@ type WeakProtection struct {
 
 // checkLinks checks with the complete table that it protects the paths that lead through links. If it
 // does not protect one with mustHold, nothing runs; notes report the others.
-func (v *View) checkLinks(linked []locatedProtection) error {
+func (v *View) checkLinks(linked []protection) error {
 	var reported, onlyTargets, unprotected []string
 	add := func(list *[]string, p string) {
 		if !slices.Contains(*list, p) {
@@ -140,7 +133,7 @@ func (v *View) checkLinks(linked []locatedProtection) error {
 }
 
 // refuseLink is the error for a link that commands could replace.
-func (v *View) refuseLink(p *locatedProtection, link string) error {
+func (v *View) refuseLink(p *protection, link string) error {
 	what, leads := "the symlink", "which is on the way to what must be protected"
 	if p.isDotDot(link) {
 		what = "the directory"
@@ -153,13 +146,13 @@ func (v *View) refuseLink(p *locatedProtection, link string) error {
 	return invalidf(v.writer(path.Dir(link)).Why, hint, "commands could replace %s %q, %s (%s)", what, link, leads, p.why)
 }
 
-// HardLinkRules returns a rule for each protected file, or directory with a file, that has other names:
+// HardLinkRules makes HardLinks, a rule for each protected file, or directory with a file, that has other names:
 // commands could write it by those. Not for the files in hooks, which git itself lists, and in modules,
 // which have protections of their own.
-func (v *View) HardLinkRules(trees []scan.Found) (rules []Rule, err error) {
+func (v *View) HardLinkRules(trees []scan.Found) (err error) {
 	v.protections = v.located(slices.Concat(v.hostProtections(), v.gitProtections(trees), v.defaultProtections(trees)))
 	if !v.writesIn("/") {
-		return nil, nil
+		return nil
 	}
 	for _, p := range v.protections {
 		way := p.way
@@ -168,14 +161,14 @@ func (v *View) HardLinkRules(trees []scan.Found) (rules []Rule, err error) {
 			links := v.facts.LinksIn(way.End)
 			linked = links.Hard || !links.All
 		}
-		if way.Err != nil || !linked || slices.ContainsFunc(rules, func(r Rule) bool { return r.Literal == way.End }) {
+		if way.Err != nil || !linked || slices.ContainsFunc(v.HardLinks, func(r Rule) bool { return r.Literal == way.End }) {
 			continue
 		}
 		pattern, parseErr := glob.Parse(glob.Quote(way.End))
 		if parseErr != nil {
 			err = invalidf("protect_paths", "remove its other names", "%q: %v", way.End, parseErr)
 		}
-		rules = append(rules, Rule{Why: p.why + ", by another name", Pattern: pattern, Literal: way.End})
+		v.HardLinks = append(v.HardLinks, Rule{Why: p.why + ", by another name", Pattern: pattern, Literal: way.End})
 	}
-	return rules, err
+	return err
 }

@@ -23,7 +23,7 @@ func (v *View) hostProtections() (list []protection) {
 			if p.path = o.Path; v.writer(o.Path) == nil || way.Kind == Absent {
 				continue
 			}
-		case HostEngine, HostState, HostSecondMount:
+		case HostDir, HostState:
 			// Also if the host starts no engine from a workspace: in its next run, this directory may not
 			// be in one.
 			if !inPart || o.Kind == HostState && way.End == "/" {

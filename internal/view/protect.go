@@ -28,13 +28,11 @@ func tooMany(paths []string, be, attribute, hint string) error {
 
 // SearchResult is the result of a search through what is shown.
 type SearchResult struct {
-	Deny, Protect []Rule
-	HardLinks     []Rule // of View.HardLinkRules
-	// Trees are finds of Deny, sensitive names, sockets, repositories and MayBeInstruction in View.Trees;
+	// Trees are finds of View.Deny, sensitive names, sockets, repositories and MayBeInstruction in View.Trees;
 	// of Deny in what no entry shows; and of sensitive names and sockets in the operating system's
 	// view.
 	Trees     []scan.Found
-	Protected []scan.Found // of Protect, then of HardLinks
+	Protected []scan.Found // of View.Protect, then of View.HardLinks
 	// Sockets are socket files from the kernel's list: of the whole host if that is shown.
 	Sockets []string
 }
@@ -45,7 +43,7 @@ func (v *View) Restrict(found *SearchResult) error {
 		return err
 	}
 	for _, e := range v.entries {
-		if strings.HasPrefix(e.Why, "bind_paths") && e.Source != "" && cover(found.Deny, e.Source) {
+		if strings.HasPrefix(e.Why, "bind_paths") && e.Source != "" && cover(v.Deny, e.Source) {
 			return invalidf(e.Why, "leave one of them out, or exempt it in deny_paths by an element that begins with !", "%q is hidden by deny_paths", e.Source)
 		}
 	}
@@ -73,8 +71,6 @@ func (v *View) Restrict(found *SearchResult) error {
 	if err := v.checkHolds(); err != nil {
 		return err
 	}
-	v.deny, v.protected = found.Deny, found.Protect
-	v.remarkSensitive(found)
 	return nil
 }
 
@@ -96,18 +92,21 @@ type protection struct {
 	followsLinks bool
 	// hostOwned says that the host would obey or run what a command put there.
 	hostOwned bool
+
+	way   Way      // found by locate, as links
+	links []string // those of the way that commands can replace
 }
 
 // ruleProtections are the protections of protect_paths, and of the names that HardLinkRules found.
 func (v *View) ruleProtections(found *SearchResult) (list []protection) {
-	for i := range found.Protect {
-		rule := &found.Protect[i]
+	for i := range v.Protect {
+		rule := &v.Protect[i]
 		if rule.Literal == "" || rule.way.Err != nil || rule.way.Kind == Absent && !v.Creatable(rule.Literal) {
 			continue
 		}
 		list = append(list, protection{path: rule.Literal, why: rule.Why, hold: &Hold{}, followsLinks: true})
 	}
-	rules := slices.Concat(found.Protect, found.HardLinks)
+	rules := slices.Concat(v.Protect, v.HardLinks)
 	for _, f := range found.Protected {
 		if f.Reason == scan.Matched || f.Reason == scan.HardLink {
 			list = append(list, protection{path: f.Path, why: rules[f.Pattern].Why, hold: &Hold{}, followsLinks: true})
@@ -118,15 +117,15 @@ func (v *View) ruleProtections(found *SearchResult) (list []protection) {
 
 // protect makes these paths, or their targets, read-only wherever a writable entry shows them. It
 // returns, for checkLinks, the protections that lead through links, and those of git.
-func (v *View) protect(protections []locatedProtection) (linked []locatedProtection, err error) {
-	var list []locatedProtection
+func (v *View) protect(protections []protection) (linked []protection, err error) {
+	var list []protection
 	for _, p := range protections {
 		if len(p.way.Links) > 0 || len(p.links) > 0 || p.repository != "" {
 			linked = append(linked, p)
 		}
 		for _, link := range p.links {
 			if dir := p.holder(link); dir != "" {
-				list = append(list, locatedProtection{protection: protection{why: p.why, always: true}, way: v.facts.Follow(dir)})
+				list = append(list, protection{why: p.why, always: true, way: v.facts.Follow(dir)})
 			}
 		}
 		if p.way.Err != nil || v.unprotectable(&p) {
@@ -140,8 +139,8 @@ func (v *View) protect(protections []locatedProtection) (linked []locatedProtect
 }
 
 // protectPaths protects each path once, and a directory before the paths in it.
-func (v *View) protectPaths(list []locatedProtection) error {
-	slices.SortStableFunc(list, func(a, b locatedProtection) int { return paths.Compare(a.way.End, b.way.End) })
+func (v *View) protectPaths(list []protection) error {
+	slices.SortStableFunc(list, func(a, b protection) int { return paths.Compare(a.way.End, b.way.End) })
 	distinct := list[:0]
 	var ends []string
 	for _, p := range list {
@@ -180,7 +179,7 @@ func (v *View) writableEntries() (list []shared.Entry) {
 }
 
 // protectPath protects one path; wanted are the writable entries.
-func (v *View) protectPath(p *locatedProtection, wanted []shared.Entry) error {
+func (v *View) protectPath(p *protection, wanted []shared.Entry) error {
 	host := p.way.End
 	if dir := v.facts.Unsearchable(host); dir != "" && v.writer(dir) != nil && v.beneath(dir) {
 		// Nothing can be mounted there. It is not necessary: the directory is hidden, so commands
@@ -219,7 +218,7 @@ func (v *View) protectPath(p *locatedProtection, wanted []shared.Entry) error {
 
 // unprotectable reports whether protection of a path's target would protect what commands must
 // write: the workspace, or, for a link that a command may have made, any other writable entry.
-func (v *View) unprotectable(p *locatedProtection) bool {
+func (v *View) unprotectable(p *protection) bool {
 	switch {
 	case len(p.way.Links) == 0 && p.repository == "":
 		return false

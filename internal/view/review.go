@@ -77,22 +77,13 @@ func onHost(table []shared.Entry) []shared.Entry {
 	return slices.DeleteFunc(list, func(e shared.Entry) bool { return e.Path == "" })
 }
 
-// HiddenFrom returns a function that reports whether commands cannot see a path of the host, or could
-// not if it existed: an entry hides it, or a rule does, or no entry shows it.
-func (v *View) HiddenFrom(table []shared.Entry) func(p string) bool {
-	find, deny := shared.Covers(onHost(table)), covering(v.deny)
-	return func(p string) bool {
-		e, _ := find(p)
-		return e == nil || e.Access == shared.Hidden || deny(p, true) != "" ||
-			v.in.HideSensitive && slices.ContainsFunc(strings.Split(p, "/"), Sensitive)
-	}
-}
-
-// Unwritable returns two functions for paths of the host. denied says why commands cannot change a
-// path, or lead it elsewhere, or could not if the file existed, by the definition's patterns. behind says
-// why commands cannot put a symlink there that leads to end: a pattern matches the link as a directory, or
-// could match behind it and not where that lies, or such a path lies beneath. Both may return "".
-func (v *View) Unwritable(table []shared.Entry) (denied func(p string, directory bool) string, behind func(link, end string) string) {
+// ReviewRules returns three functions for paths of the host. hidden reports whether commands cannot see a
+// path, or could not if it existed: an entry hides it, or a rule does, or no entry shows it. denied says
+// why commands cannot change a path, or lead it elsewhere, or could not if the file existed, by the
+// definition's patterns. behind says why commands cannot put a symlink there that leads to end: a pattern
+// matches the link as a directory, or could match behind it and not where that lies, or such a path lies
+// beneath. Both may return "".
+func (v *View) ReviewRules(table []shared.Entry) (hidden func(p string) bool, denied func(p string, directory bool) string, behind func(link, end string) string) {
 	why := func(e *shared.Entry) string {
 		if e != nil && (e.Access == shared.Hidden || e.Access == shared.ReadOnly) {
 			return e.Why
@@ -112,8 +103,12 @@ func (v *View) Unwritable(table []shared.Entry) (denied func(p string, directory
 			beneath[dir] = cmp.Or(why(&e), beneath[dir])
 		}
 	}
-	deny, protect := covering(v.deny), covering(v.protected)
-	return func(p string, directory bool) string {
+	deny, protect := covering(v.Deny), covering(v.Protect)
+	return func(p string) bool {
+			e, _ := find(p)
+			return e == nil || e.Access == shared.Hidden || deny(p, true) != "" ||
+				v.in.HideSensitive && slices.ContainsFunc(strings.Split(p, "/"), Sensitive)
+		}, func(p string, directory bool) string {
 			e, _ := find(p)
 			reason := cmp.Or(exactly[p], why(e))
 			if v.in.HideSensitive && !directory && Sensitive(path.Base(p)) {
@@ -121,7 +116,7 @@ func (v *View) Unwritable(table []shared.Entry) (denied func(p string, directory
 			}
 			return cmp.Or(reason, deny(p, directory), protect(p, directory))
 		}, func(link, end string) string {
-			for _, rules := range [...][]Rule{v.deny, v.protected} {
+			for _, rules := range [...][]Rule{v.Deny, v.Protect} {
 				if i := SetOf(rules).Behind(link, end); i >= 0 {
 					return rules[i].Why + " could match behind it"
 				}

@@ -46,14 +46,14 @@ func SetOf(rules []Rule) *glob.Set {
 	return glob.NewSet(list...)
 }
 
-// Rules makes the elements of deny_paths and protect_paths absolute. One that begins with "**/"
+// Rules makes Deny and Protect: the elements of deny_paths and protect_paths, absolute. One that begins with "**/"
 // matches everywhere that commands can see; other relative ones are relative to the workspace's
 // root.
-func (v *View) Rules() (deny, protect []Rule, err error) {
-	if deny, err = v.rules("deny_paths", v.in.DenyPaths); err == nil {
-		protect, err = v.rules("protect_paths", v.in.ProtectPaths)
+func (v *View) Rules() (err error) {
+	if v.Deny, err = v.rules("deny_paths", v.in.DenyPaths); err == nil {
+		v.Protect, err = v.rules("protect_paths", v.in.ProtectPaths)
 	}
-	return deny, protect, err
+	return err
 }
 
 func (v *View) rules(attribute string, texts []string) ([]Rule, error) {
@@ -97,7 +97,7 @@ func (v *View) rules(attribute string, texts []string) ([]Rule, error) {
 func (v *View) parse(rule *Rule, root string) error {
 	invalid := func(err error) error { return Invalid(rule.Attribute, err.Error(), "") }
 	text, except := strings.CutPrefix(rule.Text, "!")
-	switch home := v.in.User.Home; {
+	switch home := v.in.Home; {
 	case text == "~" || strings.HasPrefix(text, "~/"):
 		if home == "" {
 			return invalidf(rule.Attribute, "set HOME or write an absolute path", "%q: no home directory is known", text)

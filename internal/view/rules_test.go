@@ -57,7 +57,7 @@ func TestBehind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, behind := v.Unwritable(nil)
+			_, _, behind := v.ReviewRules(nil)
 			if got := behind(tt.link, tt.end); (got == "") != (tt.want == "") || tt.want != "" && !strings.HasPrefix(got, attribute+" "+tt.want) {
 				t.Errorf("%s = %s: %s to %s: %q", attribute, tt.pattern, tt.link, tt.end, got)
 			}

@@ -36,8 +36,8 @@ func Show(in *Input, facts Facts) (*View, error) {
 	if v.gitWritable {
 		v.Remarks = append(v.Remarks, `git = "full": a command can write the hooks and the configuration that git outside of the sandbox obeys`)
 	}
-	if in.Session.Home != "" && v.home() != "" {
-		v.show(shared.Entry{Source: in.Session.Home, Path: v.home(), Access: shared.ReadWrite, Why: OriginHome})
+	if in.SessionHome != "" && v.home() != "" {
+		v.show(shared.Entry{Source: in.SessionHome, Path: v.home(), Access: shared.ReadWrite, Why: OriginHome})
 	}
 	for _, root := range in.Roots {
 		if err := v.showRoot(root); err != nil {
@@ -111,11 +111,11 @@ func (v *View) showRoot(root workspace.RootDir) error {
 // not change. There are no overlays of files, and in one of another user's directory the modes of the
 // host's files would deny writes.
 func (v *View) ephemeral(e *shared.Entry) {
-	if way := v.facts.Follow(e.Source); way.Kind != Directory || way.UID != v.in.User.UID {
+	if way := v.facts.Follow(e.Source); way.Kind != Directory || way.UID != v.in.UID {
 		return
 	}
 	v.WantsSession = true
-	if v.in.Session.Dir == "" {
+	if v.in.SessionDir == "" {
 		return
 	}
 	e.Access, e.Degradable = shared.Overlay, true
@@ -130,10 +130,10 @@ func (v *View) source(attribute, text string) (raw string, way Way, err error) {
 		return "", Way{}, Invalid(attribute, "its path contains a NUL byte", "")
 	case slices.Contains(strings.Split(text, "/"), ".."):
 		return "", Way{}, invalidf(attribute, "write the path without it", "%q has a \"..\" component", text)
-	case (text == "~" || strings.HasPrefix(text, "~/")) && v.in.User.Home == "":
+	case (text == "~" || strings.HasPrefix(text, "~/")) && v.in.Home == "":
 		return "", Way{}, invalidf(attribute, "set HOME or write an absolute path", "%q: no home directory is known", text)
 	}
-	raw = Absolute(v.in.User.Home, v.root(), text)
+	raw = Absolute(v.in.Home, v.root(), text)
 	v.spell(attribute, raw)
 	if way = v.facts.Follow(raw); way.Err != nil {
 		err = Invalid(attribute, fmt.Sprintf("%q: %v", raw, way.Err), "")
@@ -232,13 +232,10 @@ func (v *View) addSpelling(e shared.Entry, raw string) error {
 func (v *View) showToolchains() error {
 	for _, dir := range v.in.Toolchain {
 		way, name := v.facts.Follow(dir.Path), dir.Variable
-		if way.Err != nil || way.Kind != Directory && way.Kind != File || !v.addToolchain(dir.Path, &way) || name == "" || slices.Contains(v.Variables, name) {
+		if way.Kind != Directory && way.Kind != File || !v.addToolchain(dir.Path, &way) || name == "" || slices.Contains(v.Variables, name) {
 			continue // most do not exist
 		}
-		// Inside, XDG_CACHE_HOME and the like must be writable for other programs.
-		if !strings.HasPrefix(name, "XDG_") || v.home() != "" && paths.Inside(v.home(), dir.Value) {
-			v.Variables = append(v.Variables, name)
-		}
+		v.Variables = append(v.Variables, name)
 	}
 	return nil
 }
@@ -281,7 +278,7 @@ func MayHoldSecrets(home, p string) bool {
 // tooBroad reports whether the directory that a toolchain's path leads to may hold more than a toolchain.
 func (v *View) tooBroad(source string) bool {
 	// A root's own entry must not change.
-	return source == "/" || v.holdsRoot(source) || v.in.User.Home != "" && MayHoldSecrets(v.in.User.Home, source)
+	return source == "/" || v.holdsRoot(source) || v.in.Home != "" && MayHoldSecrets(v.in.Home, source)
 }
 
 // showSockets shows the sockets that a definition names, if nothing else does. If one does not exist,
@@ -312,16 +309,12 @@ func (v *View) showSockets() error {
 
 // showAgent shows the agent's socket, and nothing beside it.
 func (v *View) showAgent() error {
-	i := slices.Index(v.in.Credentials, CredentialSSHAgent)
-	if i < 0 {
+	if v.in.Agent == "" {
 		return nil
 	}
-	attribute := fmt.Sprintf("credentials[%d]", i)
-	if err := v.in.Agent.Err; err != nil {
-		return Invalid(attribute, err.Error(), "start ssh-agent and run as its user, or leave ssh-agent out")
-	}
-	v.grantedSockets = append(v.grantedSockets, v.in.Agent.Socket)
-	return v.add(shared.Entry{Source: v.in.Agent.Socket, Path: v.in.Agent.Socket, Access: shared.ReadOnly, Why: attribute})
+	v.grantedSockets = append(v.grantedSockets, v.in.Agent)
+	attribute := fmt.Sprintf("credentials[%d]", slices.Index(v.in.Credentials, CredentialSSHAgent))
+	return v.add(shared.Entry{Source: v.in.Agent, Path: v.in.Agent, Access: shared.ReadOnly, Why: attribute})
 }
 
 // showDevices finds the devices that commands have.

@@ -21,15 +21,19 @@ type Input struct {
 	// Unisolated says that commands run without isolation: then nothing is searched or hidden.
 	Unisolated bool
 
-	User User
+	UID        uint32 // of the user that commands run as
+	Home       string // of this user: absolute, or empty
+	CallerHome string // of the caller, if that is another user; else Home
 	// Unmapped says that an engine may run commands in a user namespace in which root is nobody.
 	Unmapped bool
 	// Homes are all homes of the commands' user: the host's view hides them.
 	Homes []string
 
-	Session   Session
-	Toolchain []ToolDir // nil shows no toolchains
-	Agent     Agent
+	SessionDir   string    // where commands share files; empty: nowhere
+	SessionHome  string    // the home directory inside; empty leaves that to the engine
+	SessionBases []string  // resolved directories of sessions, of this host and others
+	Toolchain    []ToolDir // nil shows no toolchains
+	Agent        string    // the resolved socket of the caller's ssh-agent, if Credentials has it
 	// Substitutes are files that commands see in place of the host's: /etc/passwd, certificates.
 	Substitutes []Substitute
 
@@ -54,22 +58,22 @@ type View struct {
 	gitWritable bool // what git obeys is not protected
 
 	entries        []shared.Entry
-	byPath         map[string]int      // index of an entry, by path inside
-	bySource       map[string][]int    // indexes of entries, by path of the host
-	outerTops      []string            // for outer
-	held           map[string]bool     // paths of Holds, and whether they hide
-	hostPaths      []string            // protected paths that the host would obey or run
-	claims         []string            // notes that claim a protection
-	exceptions     []string            // names of protect_paths_except
-	grantedSockets []string            // sockets that commands may connect to
-	protections    []locatedProtection // but for those of protect_paths
-	ends           []string            // where protections lead
-	sources        []spelling          // of entries
-	homes          []string            // directories of Homes, resolved
-	hiddenAround   map[string]bool     // hidden paths in which deeper entries show
-	deny           []Rule              // of the definition, as are protected
-	protected      []Rule
+	byPath         map[string]int   // index of an entry, by path inside
+	bySource       map[string][]int // indexes of entries, by path of the host
+	outerTops      []string         // for outer
+	held           map[string]bool  // paths of Holds, and whether they hide
+	hostPaths      []string         // protected paths that the host would obey or run
+	claims         []string         // notes that claim a protection
+	exceptions     []string         // names of protect_paths_except
+	grantedSockets []string         // sockets that commands may connect to
+	protections    []protection     // but for those of protect_paths
+	ends           []string         // where protections lead
+	sources        []spelling       // of entries
+	homes          []string         // directories of Homes, resolved
+	hiddenAround   map[string]bool  // hidden paths in which deeper entries show
 
+	// Deny and Protect are the definition's, and HardLinks those of HardLinkRules.
+	Deny, Protect, HardLinks []Rule
 	// Workdir is the workspace root's path inside.
 	Workdir string
 	// WantsSession says that some read-only paths could be writable if the session had a directory.
@@ -295,7 +299,7 @@ var systemDirs = [...]string{
 }
 
 // home is the private home directory of commands; may be empty.
-func (v *View) home() string { return Home(v.in.User.Home) }
+func (v *View) home() string { return Home(v.in.Home) }
 
 // Home returns the path of the private home for a user's home directory: the same path, unless a part of
 // the operating system is in it, as with HOME=/, or around it, as with some service accounts.

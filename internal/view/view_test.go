@@ -131,14 +131,14 @@ func (m *machine) Repository(dir string) (r Repository) {
 
 func (m *machine) Around(string) []string { return m.around }
 
-func (m *machine) WorkTrees(string, *workspace.GitLayout) workspace.WorkTrees {
+func (m *machine) WorkTrees(string) workspace.WorkTrees {
 	return workspace.WorkTrees{Worktrees: m.workTrees, All: true}
 }
 
 // search finds in the machine what the host's search finds.
 func (m *machine) search(v *View) (found *SearchResult, err error) {
 	found = &SearchResult{}
-	if found.Deny, found.Protect, err = v.Rules(); err != nil {
+	if err := v.Rules(); err != nil {
 		return nil, err
 	}
 	trees := v.Trees()
@@ -167,7 +167,7 @@ func (m *machine) search(v *View) (found *SearchResult, err error) {
 		case what != "" && Sensitive(name):
 			add(&found.Trees, scan.SensitiveName, -1)
 		}
-		for i, rules := range [][]Rule{found.Deny, found.Protect} {
+		for i, rules := range [][]Rule{v.Deny, v.Protect} {
 			for n, rule := range rules {
 				if rule.Literal == "" && matches(rule.Pattern, p) {
 					add([]*[]scan.Found{&found.Trees, &found.Protected}[i], scan.Matched, n)
@@ -175,7 +175,7 @@ func (m *machine) search(v *View) (found *SearchResult, err error) {
 			}
 		}
 	}
-	found.HardLinks, err = v.HardLinkRules(found.Trees)
+	err = v.HardLinkRules(found.Trees)
 	return found, err
 }
 
@@ -218,7 +218,7 @@ func text(v *View) string {
 // input is what a definition in the workspace /w is made for.
 func input(d Definition) *Input {
 	return &Input{Definition: d, Roots: []workspace.RootDir{{Path: "/w", Declared: "/w", Field: "root", Writable: true}},
-		User: User{UID: 1000, Home: "/home/u", CallerHome: "/home/u"}, HideSensitive: true,
+		UID: 1000, Home: "/home/u", CallerHome: "/home/u", HideSensitive: true,
 		Homes: []string{"/root", "/home/u"}}
 }
 
@@ -273,7 +273,7 @@ func TestTables(t *testing.T) {
 			BindPaths: []Bind{{Host: "~/link/x"}, {Host: "/root/link/y"}, {Host: "/tmp/link/y"}, {Host: "/srv/link/y"}}})},
 		{name: "a home that is bound", m: newMachine(project...), in: input(Definition{BindPaths: []Bind{{Host: "~", Container: "/h", Writable: true}}, ProtectPathsExcept: []string{".ssh", ".zed"}})},
 		{name: "another user's workspace", m: newMachine(append(repository, "/w/shut/.env file")...), in: input(Definition{}), change: func(in *Input, m *machine) {
-			in.User, m.closed = User{UID: 2000, Home: "/home/o", CallerHome: "/root"}, []string{"/w/shut"}
+			in.UID, in.Home, in.CallerHome, m.closed = 2000, "/home/o", "/root", []string{"/w/shut"}
 		}},
 		{name: "a rule through a link", m: newMachine(append(project, "/w/link -> keys")...), in: input(Definition{DenyPaths: []string{"link/b.txt"}})},
 		{name: "a secret that is a link", m: newMachine(append(project, "/w/.env -> keys/b.txt")...), in: input(Definition{})},
