@@ -70,6 +70,32 @@ func TestForgedReview(t *testing.T) {
 	refused("a layer", err)
 }
 
+// Without a directory for a key, a file of the current directory is none: a command can have made it.
+func TestKeyOfCurrentDirectory(t *testing.T) {
+	w := newWorkspace(t, "f x")
+	t.Chdir(w.root + ".state/reviews")
+	if _, err := StoreOf(w.root, "").Open(t.Context(), "r"); err == nil || !strings.Contains(err.Error(), "not your review") {
+		t.Error(err)
+	}
+}
+
+// Nobody is told to remove a review because its key cannot be read.
+func TestKeyThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, "f x")
+	key := filepath.Join(w.shelf.keys, keyFile)
+	w.check(os.Rename(key, key+".old"))
+	w.check(os.Mkdir(key, 0o700))
+	_, err := w.shelf.Join(t.Context(), "r", "s", "")
+	if errors.Is(err, errNotOurs) || !errors.Is(err, unix.EISDIR) {
+		t.Error(err)
+	}
+	w.check(os.Remove(key)) // a missing one has sealed nothing
+	if _, err := w.shelf.Open(t.Context(), "r"); !errors.Is(err, errNotOurs) {
+		t.Error(err)
+	}
+}
+
 func TestBases(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
