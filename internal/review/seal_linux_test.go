@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -129,5 +130,29 @@ func TestCloseWhileACommandBegins(t *testing.T) {
 	w.check(<-added)
 	if list, err := w.shelf.List(); err != nil || len(list) > 0 {
 		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// A command that begins after the Close adds nothing to a review that somebody else may use, and changes no other file
+// in the place of the lock.
+func TestAddAfterClose(t *testing.T) {
+	w := newRoot(t)
+	use, err := w.shelf.Join(t.Context(), "r", "s", "")
+	w.check(err)
+	upper := filepath.Join(use.Dir(), "kept", "upper")
+	w.check(os.MkdirAll(upper, 0o755))
+	w.check(use.Add(t.Context(), w.root, upper, filepath.Join(use.Dir(), "lock")))
+	number, more := use.lock, filepath.Join(filepath.Dir(w.root), "more")
+	w.check(os.Mkdir(more, 0o755))
+	use.Close()
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	w.check(err)
+	defer f.Close()
+	w.check(os.Chtimes(f.Name(), time.Unix(1, 0), time.Unix(1, 0)))
+	err = use.Add(t.Context(), more, upper, filepath.Join(use.Dir(), "lock"))
+	info, statErr := f.Stat()
+	w.check(statErr)
+	if err == nil || !info.ModTime().Equal(time.Unix(1, 0)) {
+		t.Errorf("%v; a file with the number %d, of the lock %d, has the time %v", err, f.Fd(), number, info.ModTime())
 	}
 }
