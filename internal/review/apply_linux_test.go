@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -605,6 +606,42 @@ func TestEditedMeanwhile(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// inTheWay calls a function when somebody waits for its end.
+type inTheWay struct {
+	context.Context
+	leave func()
+}
+
+func (c inTheWay) Done() <-chan struct{} {
+	c.leave()
+	return c.Context.Done()
+}
+
+// Another process is faster: what it has undone was not changed since.
+func TestUndoneMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, killed := range []bool{false, true} {
+		w := newWorkspace(t, "edit old")
+		w.write(w.upper, "edit new")
+		_, err := w.apply(Choice{})
+		w.check(err)
+		dir := filepath.Join(w.shelf.dir, "r")
+		if killed {
+			w.check(os.Rename(filepath.Join(dir, completeFile), filepath.Join(dir, journalFile)))
+		}
+		lock, err := lockIn(t.Context(), dir)
+		w.check(err)
+		_, changed, err := w.shelf.Undo(inTheWay{t.Context(), sync.OnceFunc(func() {
+			hostpath.Unlock(lock)
+			_, _, err := w.shelf.Undo(t.Context())
+			w.check(err)
+		})})
+		if !errors.Is(err, ErrUndo) || len(changed) > 0 || strings.Contains(err.Error(), "the workspace was changed") || w.list(w.root) != "edit=old" {
+			t.Errorf("killed %v: %q, %v; %s", killed, changed, err, w.list(w.root))
+		}
 	}
 }
 

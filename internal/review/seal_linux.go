@@ -74,7 +74,7 @@ var errNotOurs = errors.New("this is not your review: somebody else, or a comman
 // seal is the signature of a value of this workspace and this review, which only the key can make: the
 // first line of its file.
 func (s *Store) seal(dir string, value []byte) ([]byte, error) {
-	key, err := os.ReadFile(filepath.Join(s.keys, keyFile))
+	key, err := os.ReadFile(s.keys + "/" + keyFile) // not Join: without a directory, the key would be a file of the current one, which a command can make
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%s\x00%s\x00", s.root, filepath.Base(dir))
 	mac.Write(value)
@@ -89,9 +89,10 @@ func (s *Store) read(dir, name string, v any) error {
 		return err
 	}
 	value := b[bytes.IndexByte(b, '\n')+1:]
-	if seal, sealErr := s.seal(dir, value); sealErr != nil || !hmac.Equal(seal, b[:len(b)-len(value)]) {
+	seal, err := s.seal(dir, value)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !hmac.Equal(seal, b[:len(b)-len(value)]) {
 		err = errNotOurs
-	} else {
+	} else if err == nil {
 		err = json.Unmarshal(value, v)
 	}
 	if err != nil {

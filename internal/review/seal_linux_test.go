@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -70,6 +71,32 @@ func TestForgedReview(t *testing.T) {
 	refused("a layer", err)
 }
 
+// Without a directory for a key, a file of the current directory is none: a command can have made it.
+func TestKeyOfCurrentDirectory(t *testing.T) {
+	w := newWorkspace(t, "f x")
+	t.Chdir(w.root + ".state/reviews")
+	if _, err := StoreOf(w.root, "").Open(t.Context(), "r"); err == nil || !strings.Contains(err.Error(), "not your review") {
+		t.Error(err)
+	}
+}
+
+// Nobody is told to remove a review because its key cannot be read.
+func TestKeyThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, "f x")
+	key := filepath.Join(w.shelf.keys, keyFile)
+	w.check(os.Rename(key, key+".old"))
+	w.check(os.Mkdir(key, 0o700))
+	_, err := w.shelf.Join(t.Context(), "r", "s", "")
+	if errors.Is(err, errNotOurs) || !errors.Is(err, unix.EISDIR) {
+		t.Error(err)
+	}
+	w.check(os.Remove(key)) // a missing one has sealed nothing
+	if _, err := w.shelf.Open(t.Context(), "r"); !errors.Is(err, errNotOurs) {
+		t.Error(err)
+	}
+}
+
 func TestBases(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -103,5 +130,29 @@ func TestCloseWhileACommandBegins(t *testing.T) {
 	w.check(<-added)
 	if list, err := w.shelf.List(); err != nil || len(list) > 0 {
 		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// A command that begins after the Close adds nothing to a review that somebody else may use, and changes no other file
+// in the place of the lock.
+func TestAddAfterClose(t *testing.T) {
+	w := newRoot(t)
+	use, err := w.shelf.Join(t.Context(), "r", "s", "")
+	w.check(err)
+	upper := filepath.Join(use.Dir(), "kept", "upper")
+	w.check(os.MkdirAll(upper, 0o755))
+	w.check(use.Add(t.Context(), w.root, upper, filepath.Join(use.Dir(), "lock")))
+	number, more := use.lock, filepath.Join(filepath.Dir(w.root), "more")
+	w.check(os.Mkdir(more, 0o755))
+	use.Close()
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	w.check(err)
+	defer f.Close()
+	w.check(os.Chtimes(f.Name(), time.Unix(1, 0), time.Unix(1, 0)))
+	err = use.Add(t.Context(), more, upper, filepath.Join(use.Dir(), "lock"))
+	info, statErr := f.Stat()
+	w.check(statErr)
+	if err == nil || !info.ModTime().Equal(time.Unix(1, 0)) {
+		t.Errorf("%v; a file with the number %d, of the lock %d, has the time %v", err, f.Fd(), number, info.ModTime())
 	}
 }

@@ -378,7 +378,10 @@ func (r *Review) Close() {
 	if r.dir != "" && r.unused() {
 		_ = r.store.remove(context.Background(), r.dir)
 	}
+	r.adding.Lock()
+	defer r.adding.Unlock()
 	hostpath.Unlock(r.lock)
+	r.lock = -1 // no later Add takes a file of that number for the lock
 }
 
 func (r *Review) closeTrees() {

@@ -25,9 +25,10 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 	if err != nil {
 		return "", nil, err
 	}
+	none := fmt.Errorf("%w: no review of this workspace was applied, or it was undone or changed since", ErrUndo)
 	list = slices.DeleteFunc(list, func(i Info) bool { return !i.Applied })
 	if len(list) == 0 {
-		return "", nil, fmt.Errorf("%w: no review of this workspace was applied, or it was undone or changed since", ErrUndo)
+		return "", nil, none
 	}
 	last := slices.MaxFunc(list, func(a, b Info) int { return a.Used.Compare(b.Used) })
 	if i := slices.IndexFunc(list, func(i Info) bool { return has(filepath.Join(s.dir, i.Name), journalFile) }); i >= 0 {
@@ -40,6 +41,9 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 	defer r.Close()
 	if len(r.Recovered) > 0 {
 		return last.Name, r.Recovered[1:], nil
+	}
+	if !has(r.dir, appliedIn(r.dir)) { // another process has undone it meanwhile
+		return "", nil, none
 	}
 	lock, err := lockFileAt(ctx, filepath.Join(s.dir, applyLock))
 	if err != nil {

@@ -246,7 +246,11 @@ func (v *View) addToolchain(spelled string, way *Way) bool {
 	} else if at != nil && at.Why != OriginToolchains && at.Path == spelled {
 		return false // the definition shows something else there
 	}
-	if v.plantedLink(way) != "" || v.tooBroad(way.End) {
+	if v.tooBroad(way.End) {
+		return false
+	}
+	if link := v.plantedLink(way); link != "" {
+		v.note("%s: %q is left out: the symlink %q is in a directory that commands can write to, and could have been put there by one", OriginToolchains, spelled, link)
 		return false
 	}
 	e := shared.Entry{Source: way.End, Path: way.End, Access: shared.ReadOnly, Why: OriginToolchains}
