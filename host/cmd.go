@@ -44,7 +44,7 @@ type Cmd struct {
 	Env []string
 	// Dir is the working directory: a path of the host in the workspace, relative to its root.
 	// Empty means Options.Dir if that is in the workspace, else the root, with and without a
-	// sandbox.
+	// sandbox. A sandbox refuses a directory that it hides.
 	Dir string
 
 	// Caller, if set, is the process that the command is for, in a Host that runs commands for

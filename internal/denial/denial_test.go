@@ -468,8 +468,11 @@ func TestTextAndSaid(t *testing.T) {
 		{"cat /etc/left.conf", "cat: /etc/left.conf: No such file or directory", []string{"read /etc/left.conf by bind_paths?"}},
 		{"head -c0 /dev/fuse", "head: cannot open '/dev/fuse' for reading: No such file or directory", []string{"read /dev/fuse by devices?"}},
 		{"cat /dev/kmsg", "cat: /dev/kmsg: No such file or directory", []string{"read /dev/kmsg by devices?"}},
+		// It would be a file of the host's own process.
+		{"cat /proc/self/fd/3", "cat: /proc/self/fd/3: No such file or directory", nil},
 	} {
 		m := someMachine()
+		m.links["/proc/self/fd/3"] = "/away/file"
 		for _, p := range []string{"/dev/fuse", "/dev/kmsg", "/etc/left.conf"} {
 			m.files[p] = view.File
 		}

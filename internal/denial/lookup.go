@@ -61,6 +61,9 @@ func (f *Failure) unseenPath(p string) Denial {
 	if len(way.Links) == 0 || way.Err != nil || way.Kind == view.Absent || view.Shows(f.Spec, way.End) != "" && !view.OmittedSetting(f.Spec, way.End) {
 		return Denial{}
 	}
+	if slices.ContainsFunc(way.Links, func(link string) bool { return paths.Inside("/proc", link) }) {
+		return Denial{} // such as /dev/fd/3: here it leads to a file of this process
+	}
 	if entry, _ := shared.Cover(f.Spec.Table, way.End); hides(entry) {
 		return f.hidden(way.End, entry)
 	}

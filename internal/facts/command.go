@@ -29,7 +29,7 @@ func (m *Machine) HostDir(dir, current string) (string, error) {
 }
 
 // Workdir returns the working directory for a host directory: its path inside, or itself for an
-// unconfined command.
+// unconfined command. It refuses a hidden one: elsewhere the command would act on other files.
 func (m *Machine) Workdir(r *Resolution, dir, current string) (string, error) {
 	resolved, err := m.HostDir(dir, current)
 	if err != nil || r.Spec.Unconfined {
@@ -41,7 +41,7 @@ func (m *Machine) Workdir(r *Resolution, dir, current string) (string, error) {
 	}
 	path, ok := view.InsidePath(&r.Spec, resolved)
 	if !ok {
-		return r.Workdir, nil
+		return "", view.Invalid("Dir", hostpath.Quote(resolved)+" is hidden in the sandbox", "")
 	}
 	return path, nil
 }
