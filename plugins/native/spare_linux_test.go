@@ -321,3 +321,44 @@ func TestPreparedWhileAPlaceIsNotHeld(t *testing.T) {
 		})
 	}
 }
+
+// The host moves a directory away under what a sandbox has for itself, before that is made or while it
+// waits. What the holder puts back on the way to it covers the rest.
+func TestPreparedKeepsItsOwn(t *testing.T) {
+	for name, access := range map[string]shared.Access{"private": shared.Private, "overlay": shared.Overlay} {
+		for _, own := range []string{"own", "deep/own"} {
+			for _, waits := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, own, waits), func(t *testing.T) {
+					b := newBench(t, func(s *shared.Spec) {
+						s.Session.Dir = t.TempDir()
+						e := shared.Entry{Path: filepath.Join(s.Table[0].Path, own), Access: access, Why: "bind_paths[1]"}
+						if access == shared.Overlay {
+							e.Source = e.Path
+						}
+						if err := os.MkdirAll(e.Path, 0o755); err != nil {
+							t.Fatal(err)
+						}
+						s.Table = append(s.Table, e)
+					})
+					by, end := b.Start("true")
+					if waits {
+						end()
+						b.Next(by)
+					}
+					top, _, _ := strings.Cut(own, "/")
+					if err := errors.Join(os.Rename(b.path(top), b.path("aside")), os.MkdirAll(b.path(own), 0o755)); err != nil {
+						t.Fatal(err)
+					}
+					if !waits {
+						end()
+						b.Next(by)
+					}
+					b.Run("echo text > " + own + "/file")
+					if _, err := os.Stat(b.path(own + "/file")); err == nil {
+						t.Error("the command has written to the host")
+					}
+				})
+			}
+		}
+	}
+}
