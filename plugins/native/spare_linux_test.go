@@ -362,3 +362,24 @@ func TestPreparedKeepsItsOwn(t *testing.T) {
 		}
 	}
 }
+
+// What is put back again and again is there once, however many directories lead to it.
+func TestPreparedHasEachMountOnce(t *testing.T) {
+	const deep = "a/b/c/d/e/f/g/h"
+	b := newBench(t, func(s *shared.Spec) {
+		held := filepath.Join(s.Table[0].Path, deep)
+		if err := os.MkdirAll(held, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s.Table = append(s.Table, shared.Entry{Path: held, Source: held, Access: shared.ReadOnly, Why: "protected"})
+	})
+	want := b.Run("grep -c . /proc/self/mountinfo")
+	for range 3 {
+		if err := errors.Join(os.RemoveAll(b.path("a")), os.MkdirAll(b.path(deep), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.RunPrepared("grep -c . /proc/self/mountinfo"); got != want {
+			t.Errorf("%s mounts, before %s", got, want)
+		}
+	}
+}
