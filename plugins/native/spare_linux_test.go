@@ -383,3 +383,25 @@ func TestPreparedHasEachMountOnce(t *testing.T) {
 		}
 	}
 }
+
+// What somebody moved away is at its new path as the definition says, not as it was at the former one.
+func TestPreparedLeavesNothingWhereItWasMoved(t *testing.T) {
+	b := newBench(t, func(s *shared.Spec) {
+		held := filepath.Join(s.Table[0].Path, "held")
+		if err := os.Mkdir(held, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s.Table = append(s.Table, shared.Entry{Path: held, Source: held, Access: shared.ReadOnly, Why: "protected"})
+	})
+	b.Run("true")
+	for i := range 3 {
+		aside := "aside" + strconv.Itoa(i)
+		if err := errors.Join(os.Rename(b.path("held"), b.path(aside)), os.Mkdir(b.path("held"), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		out := b.Run("touch " + aside + "/file; touch held/file 2>&1; grep -c /aside /proc/self/mountinfo")
+		if !strings.HasSuffix(out, "Read-only file system\n0") || strings.Count(out, "\n") != 1 {
+			t.Errorf("after a directory was moved: %q", out)
+		}
+	}
+}
