@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -154,17 +153,6 @@ func (m *work) copies() bool {
 	return slices.ContainsFunc(m.halves.Command, func(o holder.Op) bool { return o.Kind == holder.File })
 }
 
-// own are the mounts that a sandbox has for itself. They must still be there when it has waited: the
-// host can move a directory away under them, or the holder puts one of the tree's back over them.
-func (m *work) own() (list []sandboxinit.Mount) {
-	for _, o := range m.halves.Command {
-		if o.Kind == holder.Memory || o.Kind == holder.OwnOverlay {
-			list = append(list, sandboxinit.Mount{Path: strings.TrimPrefix(o.Dest, "/0")})
-		}
-	}
-	return list
-}
-
 // process is an init after its start.
 type process struct {
 	*holder.Process
@@ -209,7 +197,13 @@ func (s *openSandbox) launch(ctx context.Context, cmd *shared.Command) (*cmdengi
 	if !s.oneShot && (cmd == nil || !cmd.TTY) && !m.copies() {
 		l.Same = func(ctx context.Context, earlier cmdengine.Process) bool {
 			i := earlier.(*process)
-			l.Mounts = m.own() // for the one that has waited
+			// Its own mounts must still be there when it has waited: the host can move a directory away
+			// under them, or the holder puts one of the tree's back over them.
+			for _, o := range m.halves.Command {
+				if o.Kind == holder.Memory || o.Kind == holder.OwnOverlay {
+					l.Mounts = append(l.Mounts, sandboxinit.Mount{Path: o.Dest[len("/0"):]})
+				}
+			}
 			return i.work == m && i.client.Same(ctx, i.Process)
 		}
 	}

@@ -205,17 +205,14 @@ func (c *Caller) checkPassedBy() error {
 		fmt.Sprintf("it holds in its git repository, or without git in its own directory: write a config.hcl here, or use -config %s, or: sbxhost trust -revoke %s; if neither you nor git worktree made the .git here, a command did: remove it", named, named)}
 }
 
-// MainWorktree returns the trusted configuration of the main worktree, if the current directory lies in
+// MainWorktree returns the configuration of the main worktree, if the current directory lies in
 // another one and origin says that no file of the workspace is in force: the branch may lack it. A
-// command can make a .git that leads anywhere, and -config asks for no trust.
+// command can make a .git that leads anywhere: name only a file that the user trusts.
 func (c *Caller) MainWorktree(origin config.Origin) (path string) {
 	for top := range paths.Up(filepath.Clean(c.Dir)) {
 		text, err := source.Read(filepath.Join(top, ".git")) // fails for a directory
 		if main, _, linked := strings.Cut(strings.TrimPrefix(string(text), "gitdir: "), "/.git/worktrees/"); linked && filepath.IsAbs(main) && origin >= config.OriginUser {
-			found, _, _ := config.Find(config.LookupOptions{Dir: main})
-			if found, err := TrustPath(found); err == nil && c.Trusts(found) {
-				path = found
-			}
+			path, _, _ = config.Find(config.LookupOptions{Dir: main})
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			break

@@ -1,12 +1,6 @@
 package holder
 
-import (
-	"bytes"
-	"os"
-	"strconv"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // A sourceStamp is the state of a source when it was mounted or copied.
 type sourceStamp struct {
@@ -57,17 +51,4 @@ func (b *builder) inPlace(dest string) bool {
 		return true
 	}
 	return err == nil && got == b.mounts[dest]
-}
-
-// moved reports whether a mount is not where it was, but still somewhere: the host has moved away what
-// it lies on. There it would go on to hide or protect what the plan does not. It must run on the tree's
-// thread.
-func (b *builder) moved() bool {
-	table, err := os.ReadFile("/proc/thread-self/mountinfo")
-	for dest, id := range b.mounts {
-		if !b.inPlace(dest) && (err != nil || bytes.Contains(table, []byte("\n"+strconv.FormatUint(id, 10)+" "))) {
-			return true
-		}
-	}
-	return false
 }
