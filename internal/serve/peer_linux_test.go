@@ -49,7 +49,26 @@ func TestMain(m *testing.M) {
 		conn.Read(make([]byte, 1))
 		os.Exit(0)
 	}
+	if os.Getenv("SERVE_END") != "" {
+		EndBy(unix.SIGINT, 130)
+		os.Exit(130)
+	}
 	os.Exit(m.Run())
+}
+
+// The first process of a container cannot die of its own signal, and has the command's status.
+func TestEndBy(t *testing.T) {
+	one := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+	for name, attr := range map[string]*syscall.SysProcAttr{
+		"signal: interrupt": {},
+		"exit status 130":   {Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID, UidMappings: one},
+	} {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env, cmd.SysProcAttr = append(os.Environ(), "SERVE_END=1"), attr
+		if err := cmd.Run(); err == nil || err.Error() != name {
+			t.Errorf("%v, want %s", err, name)
+		}
+	}
 }
 
 // listen opens a socket, and gives who looks at its clients.

@@ -123,10 +123,11 @@ func (r *Reason) Fields(c *frame.Codec) { c.Text((*string)(r)) }
 func (r *Reason) Error() string { return string(*r) }
 
 // EndBy ends this process by SIGINT if the command ended so: a shell ends a loop at ^C only if what
-// ran in it died of that signal. Otherwise EndBy returns, also if status reports a later failure, or
-// if the caller made this process ignore SIGINT.
+// ran in it died of that signal. Otherwise EndBy returns, also if status reports a later failure, if
+// the caller made this process ignore SIGINT, or if it is the first process of a container, which no
+// signal of its own ends: Go's runtime would exit with another status.
 func EndBy(ended syscall.Signal, status int) {
-	if ended != syscall.SIGINT || status != 128+int(ended) {
+	if ended != syscall.SIGINT || status != 128+int(ended) || os.Getpid() == 1 {
 		return
 	}
 	signal.Reset(syscall.SIGINT)

@@ -197,6 +197,13 @@ func (s *openSandbox) launch(ctx context.Context, cmd *shared.Command) (*cmdengi
 	if !s.oneShot && (cmd == nil || !cmd.TTY) && !m.copies() {
 		l.Same = func(ctx context.Context, earlier cmdengine.Process) bool {
 			i := earlier.(*process)
+			// Its own mounts must still be there when it has waited: the host can move a directory away
+			// under them, or the holder puts one of the tree's back over them.
+			for _, o := range m.halves.Command {
+				if o.Kind == holder.Memory || o.Kind == holder.OwnOverlay {
+					l.Mounts = append(l.Mounts, sandboxinit.Mount{Path: o.Dest[len("/0"):]})
+				}
+			}
 			return i.work == m && i.client.Same(ctx, i.Process)
 		}
 	}

@@ -321,3 +321,87 @@ func TestPreparedWhileAPlaceIsNotHeld(t *testing.T) {
 		})
 	}
 }
+
+// The host moves a directory away under what a sandbox has for itself, before that is made or while it
+// waits. What the holder puts back on the way to it covers the rest.
+func TestPreparedKeepsItsOwn(t *testing.T) {
+	for name, access := range map[string]shared.Access{"private": shared.Private, "overlay": shared.Overlay} {
+		for _, own := range []string{"own", "deep/own"} {
+			for _, waits := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, own, waits), func(t *testing.T) {
+					b := newBench(t, func(s *shared.Spec) {
+						s.Session.Dir = t.TempDir()
+						e := shared.Entry{Path: filepath.Join(s.Table[0].Path, own), Access: access, Why: "bind_paths[1]"}
+						if access == shared.Overlay {
+							e.Source = e.Path
+						}
+						if err := os.MkdirAll(e.Path, 0o755); err != nil {
+							t.Fatal(err)
+						}
+						s.Table = append(s.Table, e)
+					})
+					by, end := b.Start("true")
+					if waits {
+						end()
+						b.Next(by)
+					}
+					top, _, _ := strings.Cut(own, "/")
+					if err := errors.Join(os.Rename(b.path(top), b.path("aside")), os.MkdirAll(b.path(own), 0o755)); err != nil {
+						t.Fatal(err)
+					}
+					if !waits {
+						end()
+						b.Next(by)
+					}
+					b.Run("echo text > " + own + "/file")
+					if _, err := os.Stat(b.path(own + "/file")); err == nil {
+						t.Error("the command has written to the host")
+					}
+				})
+			}
+		}
+	}
+}
+
+// What is put back again and again is there once, however many directories lead to it.
+func TestPreparedHasEachMountOnce(t *testing.T) {
+	const deep = "a/b/c/d/e/f/g/h"
+	b := newBench(t, func(s *shared.Spec) {
+		held := filepath.Join(s.Table[0].Path, deep)
+		if err := os.MkdirAll(held, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s.Table = append(s.Table, shared.Entry{Path: held, Source: held, Access: shared.ReadOnly, Why: "protected"})
+	})
+	want := b.Run("grep -c . /proc/self/mountinfo")
+	for range 3 {
+		if err := errors.Join(os.RemoveAll(b.path("a")), os.MkdirAll(b.path(deep), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.RunPrepared("grep -c . /proc/self/mountinfo"); got != want {
+			t.Errorf("%s mounts, before %s", got, want)
+		}
+	}
+}
+
+// What somebody moved away is at its new path as the definition says, not as it was at the former one.
+func TestPreparedLeavesNothingWhereItWasMoved(t *testing.T) {
+	b := newBench(t, func(s *shared.Spec) {
+		held := filepath.Join(s.Table[0].Path, "held")
+		if err := os.Mkdir(held, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s.Table = append(s.Table, shared.Entry{Path: held, Source: held, Access: shared.ReadOnly, Why: "protected"})
+	})
+	b.Run("true")
+	for i := range 3 {
+		aside := "aside" + strconv.Itoa(i)
+		if err := errors.Join(os.Rename(b.path("held"), b.path(aside)), os.Mkdir(b.path("held"), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		out := b.Run("touch " + aside + "/file; touch held/file 2>&1; grep -c /aside /proc/self/mountinfo")
+		if !strings.HasSuffix(out, "Read-only file system\n0") || strings.Count(out, "\n") != 1 {
+			t.Errorf("after a directory was moved: %q", out)
+		}
+	}
+}

@@ -206,12 +206,13 @@ func (c *Caller) checkPassedBy() error {
 }
 
 // MainWorktree returns the configuration of the main worktree, if the current directory lies in
-// another one and origin says that no file of the workspace is in force: the branch may lack it.
+// another one and origin says that no file of the workspace is in force: the branch may lack it. A
+// command can make a .git that leads anywhere: name only a file that the user trusts.
 func (c *Caller) MainWorktree(origin config.Origin) (path string) {
 	for top := range paths.Up(filepath.Clean(c.Dir)) {
 		text, err := source.Read(filepath.Join(top, ".git")) // fails for a directory
 		if main, _, linked := strings.Cut(strings.TrimPrefix(string(text), "gitdir: "), "/.git/worktrees/"); linked && filepath.IsAbs(main) && origin >= config.OriginUser {
-			path, _, _ = config.Find(config.LookupOptions{Dir: main}) // only for a message: the .git can lead anywhere
+			path, _, _ = config.Find(config.LookupOptions{Dir: main})
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			break

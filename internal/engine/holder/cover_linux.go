@@ -158,6 +158,19 @@ func (t *tree) putBack() {
 	}
 }
 
+// moved reports whether a mount is not where it was, but still somewhere: the host has moved away what
+// it lies on. There it would go on to hide or protect what the plan does not. It must run on the tree's
+// thread.
+func (b *builder) moved() bool {
+	table, err := os.ReadFile("/proc/thread-self/mountinfo")
+	for dest, id := range b.mounts {
+		if !b.inPlace(dest) && (err != nil || bytes.Contains(table, []byte("\n"+strconv.FormatUint(id, 10)+" "))) {
+			return true
+		}
+	}
+	return false
+}
+
 // again repeats a step of the tree for what is at its path now.
 func (b *builder) again(o Op) error {
 	dest := strings.TrimPrefix(o.Dest, "/")

@@ -260,7 +260,7 @@ func (s *server) enter(plan Plan, look bool) (*tree, error) {
 		current := t.failed == nil
 		if current && !fresh && look {
 			t.thread.Do(func() {
-				if current = t.built.current(); !current {
+				if current = t.built.current(); !current && !t.built.moved() {
 					t.putBack()
 					current = t.built.current()
 				}

@@ -247,7 +247,9 @@ func (b *builder) guard(k Kind, dest string) error {
 	}
 	defer unix.Close(fd)
 	if k == Pin {
-		return b.clone(dest, fd, fd, "", 0)
+		// Never a peer of the mount around it: what is put back on either would be mounted on both, and
+		// twice as often with each pin on the way.
+		return b.clone(dest, fd, fd, "", locked)
 	}
 	isDir, err := isDirectory(fd)
 	if err != nil {

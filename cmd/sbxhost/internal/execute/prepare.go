@@ -64,7 +64,7 @@ func (e *Execution) prepare(p *preparation, ctx, reading context.Context, begin 
 		return err
 	}
 	s := p.setup
-	if main := e.MainWorktree(s.Origin); main != "" && !e.quiet && !e.noNotes {
+	if main := e.MainWorktree(s.Origin); !e.quiet && !e.noNotes && e.Trusts(main) {
 		e.Say(fmt.Sprintf("this worktree has no configuration, and the %v one holds; for that of the main worktree: -config %s", s.Origin, cli.ShellQuote(main)))
 	}
 	if err := p.open(e, s.Options); err != nil {
