@@ -365,3 +365,48 @@ func TestToolchainThatAnotherDefinitionWrites(t *testing.T) {
 		t.Errorf("it shows %s", out)
 	}
 }
+
+// Nor does it choose what is a workspace, also not by a link that exists only while the workspace is
+// resolved.
+func TestWorkspaceThatAnotherDefinitionWrites(t *testing.T) {
+	t.Parallel()
+	for _, field := range []string{"root", "writable[0]", "readable[0]"} {
+		for _, exchanged := range []bool{false, true} {
+			base := realTemp(t)
+			for _, dir := range []string{"w", "p/a", "secret"} {
+				must(t, os.MkdirAll(base+"/"+dir, 0o755))
+			}
+			must(t, os.WriteFile(base+"/secret/key", []byte("key"), 0o600))
+			open := func() *host.Host {
+				return newHost(t, func(o *host.Options) {
+					o.Dir, o.Workspace.Root = base+"/w", base+"/w"
+					switch field {
+					case "root":
+						o.Workspace.Root = base + "/p/a"
+					case "writable[0]":
+						o.Workspace.Writable = []string{base + "/p/a"}
+					default:
+						o.Workspace.Readable = []string{base + "/p/a"}
+					}
+					o.Sandboxes["writes"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: base + "/p", Container: "/c", Writable: true}}}
+					o.Sandboxes["shows"] = host.Definition{Engine: "native"}
+				})
+			}
+			if out, err := open().Command(t.Context(), "writes", "sh", "-c", "mv /c/a /c/b; ln -s ../secret /c/a").CombinedOutput(); err != nil {
+				t.Fatalf("%s: %s, %v", field, out, err)
+			}
+			h := open()
+			if exchanged { // as a command that goes on does it
+				must(t, os.Remove(base+"/p/a"))
+				must(t, os.Rename(base+"/p/b", base+"/p/a"))
+			}
+			out, err := h.Command(t.Context(), "shows", "sh", "-c", "cat "+base+"/p/a/key "+base+"/secret/key; echo x >"+base+"/p/a/made").Output()
+			if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "workspace."+field {
+				t.Errorf("%s, exchanged %v: %q, %v", field, exchanged, out, err)
+			}
+			if _, err := os.Lstat(base + "/secret/made"); err == nil {
+				t.Errorf("%s, exchanged %v: it wrote there", field, exchanged)
+			}
+		}
+	}
+}
