@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -407,6 +408,46 @@ func TestWorkspaceThatAnotherDefinitionWrites(t *testing.T) {
 			if _, err := os.Lstat(base + "/secret/made"); err == nil {
 				t.Errorf("%s, exchanged %v: it wrote there", field, exchanged)
 			}
+		}
+	}
+}
+
+// Nor does it lead the host's copies of configurations, in which the host removes old files.
+func TestCopiesThatAnotherDefinitionWrites(t *testing.T) {
+	t.Parallel()
+	base := realTemp(t)
+	for _, dir := range []string{"w", "home/.cache", "secret"} {
+		must(t, os.MkdirAll(base+"/"+dir, 0o700))
+	}
+	must(t, os.WriteFile(base+"/home/.gitconfig", []byte("[user]\n\tname = me\n"), 0o600))
+	must(t, os.WriteFile(base+"/secret/old", []byte("old"), 0o600))
+	must(t, os.Chtimes(base+"/secret/old", time.Time{}, time.Now().Add(-48*time.Hour)))
+	if out, err := exec.Command("git", "init", "-q", base+"/w").CombinedOutput(); err != nil {
+		t.Fatalf("%s, %v", out, err)
+	}
+	h := newHost(t, func(o *host.Options) {
+		o.Dir, o.Workspace.Root = base+"/w", base+"/w"
+		o.Environ = []string{"PATH=/usr/bin:/bin", "HOME=" + base + "/home"}
+		o.Sandboxes["writes"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: base + "/home/.cache", Writable: true}}}
+		o.Sandboxes["shows"] = host.Definition{Engine: "native"}
+	})
+	name := func() string {
+		out, _ := h.Command(t.Context(), "shows", "git", "config", "user.name").Output()
+		return string(out)
+	}
+	for _, first := range []bool{true, false} {
+		if !first {
+			if out := name(); out != "me\n" {
+				t.Fatalf("before: %q", out)
+			}
+		}
+		out, _ := h.Command(t.Context(), "writes", "sh", "-c", "cd "+base+"/home/.cache; mkdir -p sbxhost; rm -rf sbxhost/git; ln -s ../../../secret sbxhost/git").CombinedOutput()
+		t.Logf("%s", out)
+		if out := name(); out != "me\n" {
+			t.Errorf("%q", out)
+		}
+		if list, err := os.ReadDir(base + "/secret"); err != nil || len(list) != 1 || list[0].Name() != "old" {
+			t.Fatalf("first %v: %v, %v", first, list, err)
 		}
 	}
 }
