@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -449,5 +450,30 @@ func TestCopiesThatAnotherDefinitionWrites(t *testing.T) {
 		if list, err := os.ReadDir(base + "/secret"); err != nil || len(list) != 1 || list[0].Name() != "old" {
 			t.Fatalf("first %v: %v, %v", first, list, err)
 		}
+	}
+}
+
+// Nor does it choose which socket is the agent's.
+func TestAgentThatAnotherDefinitionWrites(t *testing.T) {
+	t.Parallel()
+	base := realTemp(t)
+	for _, dir := range []string{"w", "p", "secret"} {
+		must(t, os.MkdirAll(base+"/"+dir, 0o755))
+	}
+	l, err := net.Listen("unix", base+"/secret/s")
+	must(t, err)
+	defer l.Close()
+	h := newHost(t, func(o *host.Options) {
+		o.Dir, o.Workspace.Root = base+"/w", base+"/w"
+		o.Environ = []string{"PATH=/usr/bin:/bin", "HOME=" + base, "SSH_AUTH_SOCK=" + base + "/p/agent"}
+		o.Sandboxes["writes"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: base + "/p", Container: "/c", Writable: true}}}
+		o.Sandboxes["shows"] = host.Definition{Engine: "native", Credentials: []string{"ssh-agent"}, Network: host.Network{Names: []string{"a.example.com"}}}
+	})
+	if out, err := h.Command(t.Context(), "writes", "ln", "-s", "../secret/s", "/c/agent").CombinedOutput(); err != nil {
+		t.Fatalf("%s, %v", out, err)
+	}
+	out, err := h.Command(t.Context(), "shows", "sh", "-c", "echo $SSH_AUTH_SOCK").Output()
+	if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "credentials[0]" || !strings.Contains(e.Message, "a command can have made it") {
+		t.Errorf("%q, %v", out, err)
 	}
 }
