@@ -2,12 +2,14 @@ package host_test
 
 import (
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -365,5 +367,115 @@ func TestToolchainThatAnotherDefinitionWrites(t *testing.T) {
 	out, notes := show()
 	if len(out) > 0 || !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, registry+`" is left out`) }) {
 		t.Errorf("it shows %s and notes %q", out, notes)
+	}
+}
+
+// Nor does it choose what is a workspace, also not by a link that exists only while the workspace is
+// resolved.
+func TestWorkspaceThatAnotherDefinitionWrites(t *testing.T) {
+	t.Parallel()
+	for _, field := range []string{"root", "writable[0]", "readable[0]"} {
+		for _, exchanged := range []bool{false, true} {
+			base := realTemp(t)
+			for _, dir := range []string{"w", "p/a", "secret"} {
+				must(t, os.MkdirAll(base+"/"+dir, 0o755))
+			}
+			must(t, os.WriteFile(base+"/secret/key", []byte("key"), 0o600))
+			open := func() *host.Host {
+				return newHost(t, func(o *host.Options) {
+					o.Dir, o.Workspace.Root = base+"/w", base+"/w"
+					switch field {
+					case "root":
+						o.Workspace.Root = base + "/p/a"
+					case "writable[0]":
+						o.Workspace.Writable = []string{base + "/p/a"}
+					default:
+						o.Workspace.Readable = []string{base + "/p/a"}
+					}
+					o.Sandboxes["writes"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: base + "/p", Container: "/c", Writable: true}}}
+					o.Sandboxes["shows"] = host.Definition{Engine: "native"}
+				})
+			}
+			if out, err := open().Command(t.Context(), "writes", "sh", "-c", "mv /c/a /c/b; ln -s ../secret /c/a").CombinedOutput(); err != nil {
+				t.Fatalf("%s: %s, %v", field, out, err)
+			}
+			h := open()
+			if exchanged { // as a command that goes on does it
+				must(t, os.Remove(base+"/p/a"))
+				must(t, os.Rename(base+"/p/b", base+"/p/a"))
+			}
+			out, err := h.Command(t.Context(), "shows", "sh", "-c", "cat "+base+"/p/a/key "+base+"/secret/key; echo x >"+base+"/p/a/made").Output()
+			if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "workspace."+field {
+				t.Errorf("%s, exchanged %v: %q, %v", field, exchanged, out, err)
+			}
+			if _, err := os.Lstat(base + "/secret/made"); err == nil {
+				t.Errorf("%s, exchanged %v: it wrote there", field, exchanged)
+			}
+		}
+	}
+}
+
+// Nor does it lead the host's copies of configurations, in which the host removes old files.
+func TestCopiesThatAnotherDefinitionWrites(t *testing.T) {
+	t.Parallel()
+	base := realTemp(t)
+	for _, dir := range []string{"w", "home/.cache", "secret"} {
+		must(t, os.MkdirAll(base+"/"+dir, 0o700))
+	}
+	must(t, os.WriteFile(base+"/home/.gitconfig", []byte("[user]\n\tname = me\n"), 0o600))
+	must(t, os.WriteFile(base+"/secret/old", []byte("old"), 0o600))
+	must(t, os.Chtimes(base+"/secret/old", time.Time{}, time.Now().Add(-48*time.Hour)))
+	if out, err := exec.Command("git", "init", "-q", base+"/w").CombinedOutput(); err != nil {
+		t.Fatalf("%s, %v", out, err)
+	}
+	h := newHost(t, func(o *host.Options) {
+		o.Dir, o.Workspace.Root = base+"/w", base+"/w"
+		o.Environ = []string{"PATH=/usr/bin:/bin", "HOME=" + base + "/home"}
+		o.Sandboxes["writes"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: base + "/home/.cache", Writable: true}}}
+		o.Sandboxes["shows"] = host.Definition{Engine: "native"}
+	})
+	name := func() string {
+		out, _ := h.Command(t.Context(), "shows", "git", "config", "user.name").Output()
+		return string(out)
+	}
+	for _, first := range []bool{true, false} {
+		if !first {
+			if out := name(); out != "me\n" {
+				t.Fatalf("before: %q", out)
+			}
+		}
+		out, _ := h.Command(t.Context(), "writes", "sh", "-c", "cd "+base+"/home/.cache; mkdir -p sbxhost; rm -rf sbxhost/git; ln -s ../../../secret sbxhost/git").CombinedOutput()
+		t.Logf("%s", out)
+		if out := name(); out != "me\n" {
+			t.Errorf("%q", out)
+		}
+		if list, err := os.ReadDir(base + "/secret"); err != nil || len(list) != 1 || list[0].Name() != "old" {
+			t.Fatalf("first %v: %v, %v", first, list, err)
+		}
+	}
+}
+
+// Nor does it choose which socket is the agent's.
+func TestAgentThatAnotherDefinitionWrites(t *testing.T) {
+	t.Parallel()
+	base := realTemp(t)
+	for _, dir := range []string{"w", "p", "secret"} {
+		must(t, os.MkdirAll(base+"/"+dir, 0o755))
+	}
+	l, err := net.Listen("unix", base+"/secret/s")
+	must(t, err)
+	defer l.Close()
+	h := newHost(t, func(o *host.Options) {
+		o.Dir, o.Workspace.Root = base+"/w", base+"/w"
+		o.Environ = []string{"PATH=/usr/bin:/bin", "HOME=" + base, "SSH_AUTH_SOCK=" + base + "/p/agent"}
+		o.Sandboxes["writes"] = host.Definition{Engine: "native", BindPaths: []host.Bind{{Host: base + "/p", Container: "/c", Writable: true}}}
+		o.Sandboxes["shows"] = host.Definition{Engine: "native", Credentials: []string{"ssh-agent"}, Network: host.Network{Names: []string{"a.example.com"}}}
+	})
+	if out, err := h.Command(t.Context(), "writes", "ln", "-s", "../secret/s", "/c/agent").CombinedOutput(); err != nil {
+		t.Fatalf("%s, %v", out, err)
+	}
+	out, err := h.Command(t.Context(), "shows", "sh", "-c", "echo $SSH_AUTH_SOCK").Output()
+	if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "credentials[0]" || !strings.Contains(e.Message, "a command can have made it") {
+		t.Errorf("%q, %v", out, err)
 	}
 }

@@ -3,7 +3,9 @@ package shared
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,6 +104,20 @@ func TestRemoveSocketDir(t *testing.T) {
 	}
 	removeSocketDir(dir)
 	removeSocketDir("")
+	away := t.TempDir()
+	l, err := net.Listen("unix", away+"/other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	planted := filepath.Join(t.TempDir(), wire.TempDirPrefix+"1")
+	if err := errors.Join(os.Mkdir(planted, 0o700), os.Symlink(away, planted+"/plugin-dir1")); err != nil {
+		t.Fatal(err)
+	}
+	removeSocketDir(planted + "/plugin-dir1")
+	if _, err := os.Lstat(away + "/other"); err != nil {
+		t.Errorf("through a symlink: %v", err)
+	}
 	removeSocketDir(dir + "/no/such")
 	if _, err := os.Stat(filepath.Join(dir, "precious")); err != nil {
 		t.Error("a file that is no socket was removed")

@@ -185,23 +185,39 @@ func logLevel() hclog.Level {
 }
 
 // removeSocketDir removes the directory that the host made for this engine's socket, in case the
-// host is gone. It removes only sockets and empty directories, so a wrong path does no harm.
+// host is gone. It removes only sockets and empty directories, so a wrong path does no harm. Commands
+// may be able to write around it: a symlink there leads nowhere else.
 func removeSocketDir(dir string) {
 	if dir == "" {
 		return
 	}
-	entries, err := os.ReadDir(dir)
+	base, name := filepath.Split(filepath.Clean(dir))
+	// The host makes go-plugin's directory in another one, which a killed host cannot remove.
+	private := ""
+	if parent := filepath.Base(base); strings.HasPrefix(parent, wire.TempDirPrefix) {
+		base, name, private = filepath.Dir(filepath.Clean(base)), filepath.Join(parent, name), parent
+	}
+	root, err := os.OpenRoot(base)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	d, err := root.Open(name)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	entries, err := d.ReadDir(-1)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
 		if e.Type() == os.ModeSocket {
-			os.Remove(dir + "/" + e.Name())
+			root.Remove(filepath.Join(name, e.Name()))
 		}
 	}
-	os.Remove(dir)
-	// The host makes go-plugin's directory in another one, which a killed host cannot remove.
-	if parent := filepath.Dir(dir); strings.HasPrefix(filepath.Base(parent), wire.TempDirPrefix) {
-		os.Remove(parent)
+	root.Remove(name)
+	if private != "" {
+		root.Remove(private)
 	}
 }

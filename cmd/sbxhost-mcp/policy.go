@@ -88,13 +88,17 @@ func newPolicy(ctx context.Context, c *inforce.Caller, explicit string, stderr i
 // findRoots finds the workspaces that commands may use. A command of one that lies around another can
 // put a symlink in its place, which would make a workspace of any directory.
 func (p *permissions) findRoots(ctx context.Context, directories []string, dir string) error {
+	attribute := "mcp.directories"
+	if root := p.options.Workspace.Root; len(directories) == 0 && root != "" {
+		attribute, directories = "workspace.root", []string{root}
+	}
 	for _, d := range directories {
 		root, err := hostpath.Resolve("/", d, func() []string { return append(host.WritableDirs(p.options), directories...) })
 		if err == nil {
 			_, err = os.Stat(root)
 		}
 		if err != nil {
-			return fmt.Errorf("mcp.directories: %w", err)
+			return fmt.Errorf("%s: %w", attribute, err)
 		}
 		p.roots = append(p.roots, root)
 	}

@@ -237,6 +237,28 @@ func TestWorkspaceInAnother(t *testing.T) {
 	}
 }
 
+// Nor does the only workspace, if a definition shows commands what lies around it.
+func TestWorkspaceRootThatACommandWrites(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+default_sandbox = "fast"
+workspace { root = "work/sub" }
+sandbox "fast" {
+  engine     = "native"
+  bind_paths = [{ host = "work", container = "/around", read_only = false }]
+}
+`)
+	if err := os.WriteFile(filepath.Dir(b.work)+"/other/secret", []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, refusal := call[runResult](b.client(t), "run", script("cd /around && mv sub away && ln -s ../other sub")); refusal != "" || out.ExitCode == nil || *out.ExitCode != 0 {
+		t.Fatalf("%s %+v", refusal, out)
+	}
+	if _, err := newPolicy(t.Context(), b.caller, b.config, os.Stderr); err == nil || !strings.Contains(err.Error(), "workspace.root: the symlink") {
+		t.Errorf("the next connection: %v", err)
+	}
+}
+
 // A configuration that lies in the workspace counts once its user has trusted it.
 func TestFoundConfigurationMustBeTrusted(t *testing.T) {
 	t.Parallel()

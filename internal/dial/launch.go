@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 	goplugin "github.com/hashicorp/go-plugin/runner"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	"github.com/sbxhost/sbxhost/internal/wire"
@@ -109,7 +111,7 @@ func Launch(ctx context.Context, cmd *exec.Cmd, o LaunchOptions) (*Process, erro
 		HandshakeConfig:  plugin.HandshakeConfig(wire.Handshake),
 		Plugins:          plugin.PluginSet{}, // calls use the connection directly
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		GRPCDialOptions:  append(dialOptions(), grpc.WithPerRPCCredentials(token)),
+		GRPCDialOptions:  append(dialOptions(), grpc.WithPerRPCCredentials(token), grpc.WithContextDialer(l.dial)),
 		SkipHostEnv:      true,
 		StartTimeout:     timeout,
 		Logger:           o.Logger,
@@ -147,6 +149,38 @@ func Launch(ctx context.Context, cmd *exec.Cmd, o LaunchOptions) (*Process, erro
 		os.RemoveAll(dir)
 	}
 	return l, nil
+}
+
+// dial connects to the engine, and to nobody else: who can write in one of SocketDirs can have put a socket
+// of its own there, and would get the token, which opens any sandbox, and the secrets of commands.
+func (l *Process) dial(ctx context.Context, _ string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, l.Address.Network(), l.Address.String())
+	if err != nil {
+		return nil, err
+	}
+	if socket, ok := conn.(*net.UnixConn); ok {
+		if err := l.checkListener(socket); err != nil {
+			conn.Close()
+			return nil, err
+		}
+	}
+	return conn, nil
+}
+
+func (l *Process) checkListener(socket *net.UnixConn) error {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var pid int
+	var other error
+	if err := raw.Control(func(fd uintptr) { pid, other = listenerOf(int(fd)) }); err != nil || other != nil {
+		return errors.Join(err, other)
+	}
+	if group, err := unix.Getpgid(pid); err != nil || group != l.Pid() {
+		return fmt.Errorf("process %d has put another socket in the place of the engine's", pid)
+	}
+	return nil
 }
 
 // connect makes the first call. go-plugin waits longer for some calls than any engine may take.

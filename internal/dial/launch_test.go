@@ -3,12 +3,19 @@ package dial
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/go-plugin"
+
+	"github.com/sbxhost/sbxhost/internal/wire"
 )
 
 // Who gives an engine up before its process is there does not wait for one that
@@ -101,5 +108,35 @@ func TestEngineBlockEnvironment(t *testing.T) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// A command that can write in the directory of the socket puts its own in that place: it gets no call.
+func TestSocketOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan int, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			got <- -1
+			return
+		}
+		conn.SetDeadline(time.Now().Add(5 * time.Second))
+		n, _ := conn.Read(make([]byte, 100))
+		got <- n
+	}()
+	line := fmt.Sprintf("echo '%d|%d|unix|%s|grpc|'; sleep 60", plugin.CoreProtocolVersion, wire.Handshake.ProtocolVersion, path)
+	process, err := Launch(t.Context(), exec.Command("/bin/sh", "-c", line), LaunchOptions{StartTimeout: 3 * time.Second})
+	if err == nil {
+		_, err = process.Engine.Info(t.Context())
+		process.Kill()
+	}
+	if n := <-got; err == nil || !strings.Contains(err.Error(), "another socket") || n != 0 {
+		t.Errorf("it got %d bytes; %v", n, err)
 	}
 }

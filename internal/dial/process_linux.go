@@ -3,6 +3,8 @@ package dial
 import (
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
@@ -21,4 +23,13 @@ func (r *runner) reap() {
 	defer r.mu.Unlock()
 	_ = r.cmd.Wait()
 	r.state = r.cmd.ProcessState
+}
+
+// listenerOf is the process that listens at the other end of a socket.
+func listenerOf(fd int) (pid int, err error) {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return 0, err
+	}
+	return int(cred.Pid), nil
 }

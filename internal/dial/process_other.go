@@ -2,7 +2,11 @@
 
 package dial
 
-import "syscall"
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // engineSysProcAttr gives an engine a process group of its own, so that the terminal's signals do
 // not reach it. There is no Pdeathsig here: only the channel's end reports its host's death.
@@ -15,4 +19,9 @@ func (r *runner) reap() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state = r.cmd.ProcessState
+}
+
+// listenerOf is the process that listens at the other end of a socket.
+func listenerOf(fd int) (pid int, err error) {
+	return unix.GetsockoptInt(fd, unix.SOL_LOCAL, unix.LOCAL_PEERPID)
 }

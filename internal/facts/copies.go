@@ -51,19 +51,27 @@ func (m *Machine) useCopies(out *Resolution) error {
 // copies returns the directory of the copies, or "". The commands' user must be able to search it,
 // and another user may neither list nor write it: nobody can name a copy without its content.
 func (m *Machine) copies() string {
-	base, mode := sessiondir.SystemBase(), fs.FileMode(0o711)
+	dir, mode := filepath.Join(sessiondir.SystemBase(), copiesName), fs.FileMode(0o711)
 	if m.Owner == nil {
-		sessions, err := sessiondir.UserBase(m.Caller.LookupEnv)
-		if err != nil {
-			return ""
-		}
-		base, mode = filepath.Dir(sessions), 0o700
+		dir, mode = m.Caller.copies(), 0o700
 	}
-	way := Follow(filepath.Join(base, "git"))
-	if way.Err != nil || hostpath.MakePrivate(way.End, mode) != nil {
+	way := Follow(dir)
+	if dir == "" || way.Err != nil || hostpath.MakePrivate(way.End, mode) != nil {
 		return ""
 	}
 	return way.End
+}
+
+const copiesName = "git"
+
+// copies is the directory of copies for this user's own commands, or "". Commands may be able to write
+// around it: a symlink in its place would lead the host.
+func (c *Caller) copies() string {
+	sessions, err := sessiondir.UserBase(c.LookupEnv)
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(sessions), copiesName)
 }
 
 // copyOf keeps a copy of a content and returns its path, or "". A copy that commands can write would let
@@ -78,7 +86,7 @@ func (m *Machine) copyOf(out *Resolution, content []byte) string {
 		_ = os.Chtimes(file, time.Time{}, time.Now()) // else another command could sweep it before this one mounts it
 		return file
 	}
-	temp, err := os.CreateTemp(dir, ".new-")
+	temp, err := os.CreateTemp(dir, newCopy)
 	if err != nil {
 		return ""
 	}
@@ -94,11 +102,16 @@ func (m *Machine) copyOf(out *Resolution, content []byte) string {
 	return file
 }
 
+const newCopy = ".new-"
+
 // sweepCopies removes copies that no command has used for a day: a killed host leaves that of its
 // certificates. One that is mounted stays so.
 func sweepCopies(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
+		if len(e.Name()) != 2*sha256.Size && !strings.HasPrefix(e.Name(), newCopy) {
+			continue
+		}
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
 			os.Remove(filepath.Join(dir, e.Name()))
 		}

@@ -174,5 +174,10 @@ func (m *Machine) agentSocket() (string, error) {
 	if way.Kind != view.Socket {
 		return "", fmt.Errorf("SSH_AUTH_SOCK: %s is not a socket", hostpath.Quote(socket))
 	}
+	for _, link := range slices.Concat(way.Links, way.DotDots) { // it could lead to any socket of the user
+		if where := m.Written(filepath.Dir(link)); where != "" {
+			return "", fmt.Errorf("SSH_AUTH_SOCK: the symlink %s lies in %s, so that a command can have made it", hostpath.Quote(link), where)
+		}
+	}
 	return way.End, nil
 }

@@ -79,6 +79,7 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 		add(view.HostState, filepath.Join(owner.Home, ".local/state/sbxhost"), remembered)
 	}
 	add(view.HostState, caller.StateDir(), remembered)
+	add(view.HostDir, caller.copies(), "configurations for commands")
 	path, _ := caller.LookupEnv("PATH")
 	for _, entry := range filepath.SplitList(path) {
 		if !filepath.IsAbs(entry) {

@@ -66,6 +66,13 @@ func (v *View) showRoot(root workspace.RootDir) error {
 		e.Access = shared.ReadWrite
 	}
 	raw := root.Declared
+	if root.Field != "temp_alias" {
+		v.spell("workspace."+root.Field, raw)
+		// A command can have put a symlink there for the moment at which the workspace was resolved.
+		if way := v.facts.Follow(raw); way.Err == nil && way.Kind != Absent && way.End != root.Path {
+			return invalidf("workspace."+root.Field, "name that directory itself", "%q led to %q, and leads to %q now", raw, root.Path, way.End)
+		}
+	}
 	switch {
 	case root.Field == "temp_alias":
 		// Both at /tmp and at the host's own path. Without isolation only there: TMPDIR names it.
@@ -89,7 +96,6 @@ func (v *View) showRoot(root workspace.RootDir) error {
 		}
 		v.Workdir = e.Path
 	default:
-		v.spell(e.Why, raw)
 		// In a writable root, a readable one is an exception that commands must not write.
 		around := func(r workspace.RootDir) bool {
 			return r.Writable && r.Field != "temp_alias" && paths.Inside(r.Path, root.Path)
