@@ -23,16 +23,6 @@ const (
 	maxGitEntries = 1 << 10 // listed worktrees
 )
 
-// reading opens a file for reading. A fifo does not block it.
-const reading = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
-
-// ReadNoSymlinks reads a regular file of at most limit bytes. No component of its path may be a
-// symlink. A fifo does not block it.
-func ReadNoSymlinks(path string, limit int64) ([]byte, error) {
-	fd, err := hostpath.OpenNoSymlinks(path, reading, 0)
-	return hostpath.ReadRegular(fd, err, path, limit)
-}
-
 // readDir returns the sorted entries of a directory; none if it is missing or not a directory. If there
 // are more than limit, it returns limit of them, and an error. A fifo does not block it. With the flag
 // O_NOFOLLOW, a symlink is not a directory.
@@ -69,7 +59,7 @@ const dotGitPrefix = "gitdir: "
 
 // pathIn returns the path after a prefix in a file of git. Like git, it drops line ends after the path.
 func pathIn(file, prefix string) (string, error) {
-	data, err := ReadNoSymlinks(file, maxGitPointer)
+	data, err := hostpath.ReadNoSymlinks(file, maxGitPointer)
 	p, ok := strings.CutPrefix(strings.TrimRight(string(data), "\r\n"), prefix)
 	if err == nil && (!ok || p == "" || strings.ContainsAny(p, "\x00\r\n")) {
 		err = fmt.Errorf("%q does not have the form %q", file, prefix+"PATH")

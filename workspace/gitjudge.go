@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/gitindex"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
@@ -20,7 +21,7 @@ func validHead(path string) bool {
 	if err != nil || fi.Mode()&0o400 == 0 {
 		return false
 	}
-	data, err := ReadNoSymlinks(path, maxGitPointer)
+	data, err := hostpath.ReadNoSymlinks(path, maxGitPointer)
 	return err == nil && gitindex.ValidHead(data)
 }
 
@@ -31,7 +32,7 @@ func searchable(path string) bool {
 
 // hasCommonDir reports whether a git directory has another common directory.
 func hasCommonDir(gitDir string) bool {
-	data, err := ReadNoSymlinks(paths.Join(gitDir, "commondir"), maxGitPointer)
+	data, err := hostpath.ReadNoSymlinks(paths.Join(gitDir, "commondir"), maxGitPointer)
 	return string(data) != SelfCommonDir && !errors.Is(err, fs.ErrNotExist)
 }
 

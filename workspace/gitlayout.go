@@ -279,7 +279,7 @@ func mainTop(common string) string {
 // workTreeOf returns the work tree that the configuration of a git directory names, or "". It may not
 // exist.
 func workTreeOf(gitDir string) string {
-	config, err := ReadNoSymlinks(paths.Join(gitDir, "config"), maxGitConfig)
+	config, err := hostpath.ReadNoSymlinks(paths.Join(gitDir, "config"), maxGitConfig)
 	worktree := parseCoreWorktree(config)
 	if err != nil || worktree == "" {
 		return ""
@@ -354,7 +354,7 @@ func (l *GitLayout) addSubmodules(gitDir string, commandDirs []string) {
 
 // fixContents adds a configuration to FixedContents, if it sets core.worktree in git's format.
 func (l *GitLayout) fixContents(file string) {
-	data, err := ReadNoSymlinks(file, maxGitConfig)
+	data, err := hostpath.ReadNoSymlinks(file, maxGitConfig)
 	if err != nil || parseCoreWorktree(data) == "" {
 		return
 	}
@@ -431,7 +431,7 @@ func (l GitLayout) WorkTrees(top string, left *Budget) (w WorkTrees) {
 	index, err := readIndex(paths.Join(l.GitDir, "index"), l.CommonDir, &left.indexes)
 	w.All = err == nil
 	links := index.Links
-	if modules, err := ReadNoSymlinks(paths.Join(top, ".gitmodules"), maxGitConfig); err == nil {
+	if modules, err := hostpath.ReadNoSymlinks(paths.Join(top, ".gitmodules"), maxGitConfig); err == nil {
 		links = append(links, configValues(modules, "path", func(section string) bool { return strings.HasPrefix(strings.ToLower(section), "submodule") })...)
 	}
 	add := func(p string) {

@@ -113,7 +113,7 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 		found.add(actsOnHook, hooks, left)
 	}
 	own := slices.DeleteFunc(l.configurations(), func(file string) bool {
-		_, err := ReadNoSymlinks(file, maxGitConfig)
+		_, err := hostpath.ReadNoSymlinks(file, maxGitConfig)
 		return err != nil
 	})
 	for _, user := range slices.Compact([]*User{nil, as}) {
@@ -280,7 +280,7 @@ func NewBudget() *Budget { return &Budget{maxFingerprints, maxIndexes} }
 // readIndex reads an index, and takes its size from left. A missing one has no entries. An error says that
 // git may read the index in another way.
 func readIndex(path, commonDir string, left *int64) (i gitindex.Index, err error) {
-	config, err := ReadNoSymlinks(paths.Join(commonDir, "config"), maxGitConfig)
+	config, err := hostpath.ReadNoSymlinks(paths.Join(commonDir, "config"), maxGitConfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return i, err
 	}
@@ -303,7 +303,7 @@ func openLarge(path string, left *int64) (*hostpath.RegularFile, error) {
 	if *left < maxIndex && !isGone(path) {
 		return nil, fmt.Errorf("%.300q: all indexes together have more than %d bytes: %w", path, maxIndexes-maxIndex, ErrGitLayout)
 	}
-	fd, err := hostpath.Openat(unix.AT_FDCWD, path, reading|unix.O_NOFOLLOW, 0)
+	fd, err := hostpath.Openat(unix.AT_FDCWD, path, hostpath.Reading|unix.O_NOFOLLOW, 0)
 	f, err := hostpath.Regular(fd, err, path, maxIndex)
 	if err == nil {
 		*left -= f.Size()
@@ -380,7 +380,7 @@ func unknown() string { return fmt.Sprint(time.Now().UnixNano()) }
 // thousands of refs, so it makes no os.File. It reads each one again: no time shows a write through a
 // mapping (see stampWithin).
 func beginning(p string) []byte {
-	fd, err := hostpath.Openat(unix.AT_FDCWD, p, reading|unix.O_NOFOLLOW, 0)
+	fd, err := hostpath.Openat(unix.AT_FDCWD, p, hostpath.Reading|unix.O_NOFOLLOW, 0)
 	defer unix.Close(fd) // without a file it is -1, which closes nothing
 	var st unix.Stat_t
 	if err != nil || unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size == 0 { // see hostpath.Regular

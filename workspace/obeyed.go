@@ -71,7 +71,7 @@ func (q *question) unlisted() bool {
 	}
 	own := q.layout.configurations()
 	for _, file := range q.git.files(q.layout) {
-		fd, err := hostpath.Openat(unix.AT_FDCWD, file, reading, 0)
+		fd, err := hostpath.Openat(unix.AT_FDCWD, file, hostpath.Reading, 0)
 		if errors.Is(err, fs.ErrNotExist) || isDevNull(file) {
 			continue
 		}

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // What a link leads to is looked at as git would read it, links within are not.
@@ -69,7 +71,7 @@ func TestWrittenByAMapping(t *testing.T) {
 func TestLooksAtNothingInProc(t *testing.T) {
 	t.Parallel()
 	path := fmt.Sprintf("/proc/%d/limits", os.Getpid())
-	if text, err := ReadNoSymlinks(path, maxGitConfig); err != nil || len(text) > 0 {
+	if text, err := hostpath.ReadNoSymlinks(path, maxGitConfig); err != nil || len(text) > 0 {
 		t.Errorf("%q, %v", text, err)
 	}
 	if stampWithin(path, maxGitConfig).text != stampWithin("/proc/self/status", maxGitConfig).text {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/scan"
 	"github.com/sbxhost/sbxhost/internal/view"
@@ -115,7 +116,7 @@ func (m *Machine) look(out *Resolution, look *lookup, found []scan.Found) (b bas
 		b.OpenRepositories = repositories
 	}
 	const mostLog = 64 << 20
-	log, _ := workspace.ReadNoSymlinks(out.headLog, mostLog)
+	log, _ := hostpath.ReadNoSymlinks(out.headLog, mostLog)
 	b.Commits = bytes.Count(log, []byte("\tcommit"))
 	return b
 }
@@ -270,7 +271,7 @@ func (out *Resolution) newInstructions(now *baseline, left *workspace.Budget) (m
 // isOnlyStub reports whether the held path of a file has its stub or nothing. Somebody outside of the
 // sandbox may have removed the stub, and then a command may make the path.
 func isOnlyStub(h *view.Hold) bool {
-	text, err := workspace.ReadNoSymlinks(h.Path, int64(len(h.Content)))
+	text, err := hostpath.ReadNoSymlinks(h.Path, int64(len(h.Content)))
 	return errors.Is(err, fs.ErrNotExist) || err == nil && string(text) == h.Content
 }
 

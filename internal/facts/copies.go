@@ -21,7 +21,6 @@ import (
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
-	"github.com/sbxhost/sbxhost/workspace"
 )
 
 // useCopies shows the configurations that a command must see, from copies named by their checksums.
@@ -153,7 +152,7 @@ func (m *Machine) excludes(out *Resolution) string {
 		}
 	}
 	const most = 64 << 10
-	text, err := workspace.ReadNoSymlinks(way.End, most)
+	text, err := hostpath.ReadNoSymlinks(way.End, most)
 	if err != nil || m.Owner != nil && way.UID != m.Owner.User.UID {
 		return ""
 	}

@@ -7,7 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
+
+// Reading opens a file for reading. A fifo does not block it.
+const Reading = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 
 // ErrIrregular says that something else is there than a regular file, or a larger one than is read.
 var ErrIrregular = errors.New("not a regular file")
@@ -50,4 +55,11 @@ func ReadRegular(fd int, openErr error, path string, limit int64) ([]byte, error
 		err = nil
 	}
 	return data[:n], err
+}
+
+// ReadNoSymlinks reads a regular file of at most limit bytes. No component of its path may be a
+// symlink. A fifo does not block it.
+func ReadNoSymlinks(path string, limit int64) ([]byte, error) {
+	fd, err := OpenNoSymlinks(path, Reading, 0)
+	return ReadRegular(fd, err, path, limit)
 }

@@ -5,13 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/host"
@@ -28,13 +25,11 @@ type Flags struct {
 	Workdir string
 
 	script string
-	// ScriptFile is the file from which -c has read the script; empty if sbxhost can read it only
-	// once.
+	// ScriptFile is the file of -c's script; empty if sbxhost can read it only once.
 	ScriptFile string
-	scriptAt   string // its path without symlinks when it was read
-	Served     bool   // the flags come from a client: to read a pipe of the client takes the script from it
-	Scripted   bool   // -c was given
-	ByFile     bool   // -c named a file
+	Served     bool // the flags come from a client: to read a pipe of the client takes the script from it
+	Scripted   bool // -c was given
+	ByFile     bool // -c named a file
 	Tty        bool
 	network    *host.Network
 	publish    []string
@@ -59,20 +54,13 @@ func (f *Flags) Register(a *cli.App, fs *flag.FlagSet) {
 		f.script, f.ScriptFile, f.Scripted = s, "", true
 		if name, ok := strings.CutPrefix(s, "@"); ok {
 			f.ByFile, name = true, a.Absolute(name)
-			info, err := os.Stat(name)
-			if err == nil && info.Mode().IsRegular() && !strings.HasPrefix(name, "/dev/") && !strings.HasPrefix(name, "/proc/") {
-				f.ScriptFile = name
+			if !strings.HasPrefix(name, "/dev/") && !strings.HasPrefix(name, "/proc/") {
+				f.ScriptFile = name // readScript reads it
+				return nil
 			} else if f.Served {
 				return errors.New("only its client can read this file")
 			}
-			// One argument of a process cannot be longer than 128 KiB.
-			var text []byte
-			if f.ScriptFile == "" {
-				text, err = os.ReadFile(name)
-			} else if f.scriptAt, err = filepath.EvalSymlinks(name); err == nil {
-				fd, openErr := hostpath.OpenNoSymlinks(f.scriptAt, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-				text, err = hostpath.ReadRegular(fd, openErr, f.scriptAt, maxScript)
-			}
+			text, err := os.ReadFile(name)
 			if err != nil {
 				return err
 			}
@@ -131,21 +119,24 @@ func (f *Flags) Register(a *cli.App, fs *flag.FlagSet) {
 	})
 }
 
+// maxScript is more than any script has, in bytes.
 const maxScript = 1 << 30
 
-// checkScript refuses a script that was read through a symlink that a command can have made: others in
+// readScript reads the file of -c, but not through a symlink that a command can have made: others in
 // its session would see the text of any file.
-func (f *Flags) checkScript(writable func() []string) error {
+func (f *Flags) readScript(writable func() []string) error {
 	if f.ScriptFile == "" {
 		return nil
 	}
 	at, err := hostpath.Resolve("/", f.ScriptFile, writable)
-	if err == nil && at != f.scriptAt {
-		err = fmt.Errorf("%s led to %s, and leads to %s now", hostpath.Quote(f.ScriptFile), hostpath.Quote(f.scriptAt), hostpath.Quote(at))
+	var text []byte
+	if err == nil {
+		text, err = hostpath.ReadNoSymlinks(at, maxScript)
 	}
 	if err != nil {
 		return fmt.Errorf("-c: %w", err)
 	}
+	f.script = string(text)
 	return nil
 }
 

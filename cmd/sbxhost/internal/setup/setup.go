@@ -120,7 +120,7 @@ func Choose(ctx context.Context, a *cli.App, s *Setup, flags *Flags) error {
 	def := s.Options.Sandboxes[name]
 	flags.apply(&def)
 	s.Options.Sandboxes[name] = def
-	if err := flags.checkScript(a.WritableDirs(s.Options, flags.ScriptFile)); err != nil {
+	if err := flags.readScript(a.WritableDirs(s.Options, flags.ScriptFile)); err != nil {
 		return err
 	}
 	s.Options.Session = SessionOptions(a, flags)
