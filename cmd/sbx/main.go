@@ -41,14 +41,17 @@ func main() {
 			}
 			serve.EndBy(ended, status)
 			os.Exit(status)
-		case failed == serve.ErrGone, failed == errVariable, os.Getenv(variable) == "on" && !errors.Is(failed, serve.ErrDeclined):
-			complain(failed)
-			os.Exit(statusFailed)
-		case verbose:
-			complain(fmt.Errorf("it runs alone: %w", failed))
+		case failed == serve.ErrGone, failed == errVariable:
+			err = failed
+		case os.Getenv(variable) == "on" && !errors.Is(failed, serve.ErrDeclined):
+			err = fmt.Errorf("%s is on, and no server runs the command: %w", variable, failed)
+		default:
+			if verbose {
+				complain(fmt.Errorf("it runs alone: %w", failed))
+			}
+			args = append([]string{"sbxhost", "exec"}, args...)
+			err = &os.PathError{Op: "exec", Path: program.Path(), Err: syscall.Exec(program.Path(), args, os.Environ())}
 		}
-		args = append([]string{"sbxhost", "exec"}, args...)
-		err = &os.PathError{Op: "exec", Path: program.Path(), Err: syscall.Exec(program.Path(), args, os.Environ())}
 	}
 	complain(err)
 	os.Exit(statusFailed)
