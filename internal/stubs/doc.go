@@ -14,8 +14,8 @@
 //
 // The package removes a stub only if it is the locked inode, still has its mark, and is still
 // empty. What somebody put there meanwhile stays, and loses the mark; what existed before stays
-// too. The package follows no symlink on the way to a stub, and changes owner or mode only by
-// descriptor.
+// too. The package follows no symlink on the way to a stub, removes it where its directory is
+// then, and changes owner or mode only by descriptor.
 //
 // # Limits
 //

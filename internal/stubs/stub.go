@@ -30,6 +30,7 @@ type heldStub struct {
 	Stub
 	holds    int
 	fd       int // of the stub, with a shared lock
+	dir      int // of its directory, which may be moved meanwhile
 	dev, ino uint64
 }
 
@@ -267,36 +268,32 @@ func openAt(dir int, name string) (int, error) {
 	return hostpath.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 }
 
+// close gives up the claim.
+func (m *heldStub) close() {
+	hostpath.Unlock(m.fd)
+	unix.Close(m.dir)
+}
+
 // remove gives up the claim, and removes the stub if nobody else has a claim and it is still a stub.
-// It returns false and keeps the claim if a shortage of descriptors or memory stops the check.
-func (m *heldStub) remove() bool {
-	dir, err := openDir(filepath.Dir(m.Path))
-	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
-		return false
-	}
-	defer hostpath.Unlock(m.fd)
-	if err != nil {
-		return true
-	}
-	defer unix.Close(dir)
+func (m *heldStub) remove() {
+	defer m.close()
 	// Give up the old lock first: except on Linux, a failed lock keeps the old one.
 	if _ = unix.Flock(m.fd, unix.LOCK_UN); hostpath.TryLock(m.fd, unix.LOCK_EX) != nil {
-		return true // another process has a claim, and removes it
+		return // another process has a claim, and removes it
 	}
 	var st unix.Stat_t
 	if unix.Fstat(m.fd, &st) != nil || !marked(&st) || !m.untouched(&st) {
-		return true
+		return
 	}
 	name := filepath.Base(m.Path)
-	if !m.liesAt(dir, name) { // check last: somebody may have just saved a file there
-		return true
+	if !m.liesAt(m.dir, name) { // check last: somebody may have just saved a file there
+		return
 	}
 	if m.File {
-		unix.Unlinkat(dir, name, 0)
-	} else if unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) != nil && holdsWork(m.fd) {
+		unix.Unlinkat(m.dir, name, 0)
+	} else if unix.Unlinkat(m.dir, name, unix.AT_REMOVEDIR) != nil && holdsWork(m.fd) {
 		unix.Fchmod(m.fd, uint32(st.Mode)&0o7777&^unix.S_ISVTX) // it is no longer a stub
 	}
-	return true
 }
 
 // untouched reports whether the stub has the right type, and a file its content and one name. The

@@ -9,8 +9,6 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // A Registry holds stubs for one process. It is safe for concurrent use.
@@ -82,7 +80,12 @@ func (r *Registry) holdOne(ctx context.Context, h *Hold, s Stub) (err error) {
 		if dir, err = openDir(filepath.Dir(s.Path)); err != nil {
 			return err
 		}
-		err = r.tryOne(ctx, h, s, dir)
+		var one *heldStub
+		if one, err = r.tryOne(ctx, s, dir); err == nil && one != nil {
+			one.dir = dir
+			r.add(h, one)
+			return nil
+		}
 		unix.Close(dir)
 		if !errors.Is(err, unix.EEXIST) && !errors.Is(err, unix.ENOENT) { // another process was faster
 			return err
@@ -91,26 +94,23 @@ func (r *Registry) holdOne(ctx context.Context, h *Hold, s Stub) (err error) {
 	return err
 }
 
-// tryOne claims or creates the stub s in its directory, and adds it to h.
-func (r *Registry) tryOne(ctx context.Context, h *Hold, s Stub, dir int) error {
+// tryOne claims or creates the stub s in its directory. It returns nil if something else exists there.
+func (r *Registry) tryOne(ctx context.Context, s Stub, dir int) (*heldStub, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(dir, filepath.Base(s.Path), &st, unix.AT_SYMLINK_NOFOLLOW)
-	var one *heldStub
 	switch {
 	case err == unix.ENOENT:
-		one, err = create(ctx, s, dir)
+		return create(ctx, s, dir)
 	case err != nil:
+		return nil, err
 	case !marked(&st) && !fresh(&st):
-		return nil // it exists, and is not a stub
-	default:
-		if one, err = claim(ctx, s, dir); err != nil && !errors.Is(err, unix.ENOENT) && !marked(&st) {
-			return nil // nobody will remove it
-		}
+		return nil, nil
 	}
-	if err == nil {
-		r.add(h, one)
+	one, err := claim(ctx, s, dir)
+	if err != nil && !errors.Is(err, unix.ENOENT) && !marked(&st) {
+		return nil, nil // nobody will remove it
 	}
-	return err
+	return one, err
 }
 
 // add adds a claimed stub to h.
@@ -119,7 +119,7 @@ func (r *Registry) add(h *Hold, one *heldStub) {
 	if old := r.stubs[one.Path]; old != nil {
 		// Somebody has removed a stub that others here still need.
 		one.holds += old.holds
-		hostpath.Unlock(old.fd)
+		old.close()
 	}
 	r.stubs[one.Path] = one
 	h.paths = append(h.paths, one.Path)
@@ -146,14 +146,12 @@ func (h *Hold) Release() {
 	r.remove(last)
 }
 
-// remove removes the stubs that nobody in this process holds. A stub that it cannot check, because
-// of a shortage of descriptors, stays claimed.
+// remove removes the stubs that nobody in this process holds.
 func (r *Registry) remove(list []string) {
 	slices.SortFunc(list, func(a, b string) int { return strings.Compare(b, a) }) // deeper ones first
 	for _, p := range list {
-		if r.stubs[p].remove() {
-			delete(r.stubs, p)
-		}
+		r.stubs[p].remove()
+		delete(r.stubs, p)
 	}
 }
 
@@ -170,8 +168,4 @@ func (r *Registry) Close() {
 		all = append(all, p)
 	}
 	r.remove(all)
-	for _, one := range r.stubs {
-		hostpath.Unlock(one.fd)
-	}
-	clear(r.stubs)
 }

@@ -190,12 +190,12 @@ func TestHoldFollowsNoLink(t *testing.T) {
 	if h.Unheld[s.tree+"/real/link/x"] == nil {
 		t.Errorf("%v", h.Unheld)
 	}
-	// A directory that becomes a link afterwards does not lead us elsewhere.
+	// A directory that becomes a link afterwards does not lead us elsewhere: the stub goes where it is.
 	if err := errors.Join(os.Rename(s.tree+"/real", s.tree+"/was"), os.Mkdir(s.tree+"/outside/y", 0o755), os.Symlink("outside", s.tree+"/real")); err != nil {
 		t.Fatal(err)
 	}
 	h.Release()
-	s.expect(t, "outside", "outside/y", "real", "was", "was/link", "was/y")
+	s.expect(t, "outside", "outside/y", "real", "was", "was/link")
 }
 
 func TestHoldReportsWhatItCannotMake(t *testing.T) {
@@ -441,6 +441,23 @@ func TestManyHoldsInOneProcess(t *testing.T) {
 	s.expect(t, "always")
 	forever.Release()
 	s.expect(t)
+}
+
+// A directory that somebody moves while its stubs are held keeps none.
+func TestMovedDirectory(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	if err := os.MkdirAll(s.tree+"/own/d", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := New()
+	defer r.Close()
+	h := s.hold(r, "own/a/b", "file:own/f", "own/d/x", "y")
+	if err := os.Rename(s.tree+"/own", s.tree+"/moved"); err != nil {
+		t.Fatal(err)
+	}
+	h.Release()
+	s.expect(t, "moved", "moved/d")
 }
 
 // Where descriptors are short, what was made is removed all the same, at the latest
