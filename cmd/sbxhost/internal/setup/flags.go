@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -54,13 +55,15 @@ func (f *Flags) Register(a *cli.App, fs *flag.FlagSet) {
 		f.script, f.ScriptFile, f.Scripted = s, "", true
 		if name, ok := strings.CutPrefix(s, "@"); ok {
 			f.ByFile, name = true, a.Absolute(name)
-			if !strings.HasPrefix(name, "/dev/") && !strings.HasPrefix(name, "/proc/") {
+			own := strings.HasPrefix(name, "/dev/") || strings.HasPrefix(name, "/proc/") // such as a descriptor
+			if info, err := os.Stat(name); !own && (err != nil || info.Mode().IsRegular()) {
 				f.ScriptFile = name // readScript reads it
 				return nil
-			} else if f.Served {
+			}
+			if f.Served {
 				return errors.New("only its client can read this file")
 			}
-			text, err := os.ReadFile(name)
+			text, err := readPipe(name, own)
 			if err != nil {
 				return err
 			}
@@ -117,6 +120,19 @@ func (f *Flags) Register(a *cli.App, fs *flag.FlagSet) {
 		f.Timeout = &v
 		return nil
 	})
+}
+
+// readPipe reads what can be read only once. A command can have put a symlink to a file there by now.
+func readPipe(name string, own bool) ([]byte, error) {
+	pipe, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer pipe.Close()
+	if info, err := pipe.Stat(); err != nil || info.Mode().IsRegular() && !own {
+		return nil, errors.New("it was a pipe, and is another file now")
+	}
+	return io.ReadAll(pipe)
 }
 
 // maxScript is more than any script has, in bytes.
