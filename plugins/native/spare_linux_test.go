@@ -330,7 +330,7 @@ func TestPreparedKeepsItsOwn(t *testing.T) {
 			for _, waits := range []bool{false, true} {
 				t.Run(fmt.Sprint(name, own, waits), func(t *testing.T) {
 					b := newBench(t, func(s *shared.Spec) {
-						s.Session.Dir = t.TempDir()
+						s.Session.Dir = sessionDir(t)
 						e := shared.Entry{Path: filepath.Join(s.Table[0].Path, own), Access: access, Why: "bind_paths[1]"}
 						if access == shared.Overlay {
 							e.Source = e.Path
