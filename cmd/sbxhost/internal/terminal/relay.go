@@ -30,7 +30,8 @@ type Relay struct {
 
 	running     bool
 	interrupted bool             // a SIGINT came before
-	early       []syscall.Signal // signals from before the command ran
+	early       []syscall.Signal // signals that end, from before it was known that the command runs
+	told        []syscall.Signal // SIGUSR1 and SIGUSR2, likewise
 	// Timers: for the command's end, for its start, for the terminal, and for the start before this
 	// process stops. The last one exists because the command may run by now and would go on.
 	expired, giveUp, foreground, stopping <-chan time.Time
@@ -57,6 +58,9 @@ func (r *Relay) Run(signals <-chan os.Signal) {
 			started, r.giveUp, r.running = nil, nil, true
 			r.take()
 			r.Resize() // it may have changed since the creation of the command's terminal
+			for _, sig := range r.told {
+				r.Forward(sig)
+			}
 			for _, sig := range r.early {
 				r.end(sig)
 			}
@@ -113,6 +117,9 @@ func (r *Relay) on(sig syscall.Signal) {
 			r.stopping = time.After(r.Patience)
 		}
 	case !r.running:
+		if (sig == syscall.SIGUSR1 || sig == syscall.SIGUSR2) && !slices.Contains(r.told, sig) {
+			r.told = append(r.told, sig)
+		}
 	case sig == syscall.SIGUSR1, sig == syscall.SIGUSR2, sig == syscall.SIGSTOP: // SIGSTOP is from a client that stops
 		r.Forward(sig)
 	case sig == syscall.SIGCONT:

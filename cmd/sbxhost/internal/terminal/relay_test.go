@@ -114,10 +114,11 @@ func TestRelayCancelsWhatHasNotStarted(t *testing.T) {
 func TestRelayWaitsForTheStart(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t, time.Millisecond, time.Hour, false, false)
-	tr.signals <- syscall.SIGINT
-	tr.signals <- syscall.SIGTERM
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGUSR2} {
+		tr.signals <- sig
+	}
 	close(tr.started)
-	tr.want(t, syscall.SIGWINCH, syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL)
+	tr.want(t, syscall.SIGWINCH, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL)
 }
 
 // A second SIGINT waits for nothing.
