@@ -23,8 +23,9 @@ func listen(network, address string) preparation {
 		l, err := net.Listen(network, s.Values["addr"])
 		s.Needs(err == nil, "%v", err)
 		s.Values["addr"] = l.Addr().String()
+		answer := cmp.Or(s.Values["answer"], s.Canary)
 		s.Serve(l, func(c net.Conn) {
-			io.WriteString(c, cmp.Or(s.Values["answer"], s.Canary))
+			io.WriteString(c, answer)
 			if half, ok := c.(interface{ CloseWrite() error }); ok {
 				half.CloseWrite() // so that nothing which it has sent resets the connection
 			}
