@@ -253,6 +253,9 @@ func (v *View) addToolchain(spelled string, way *Way) bool {
 		return false // the definition shows something else there
 	}
 	if v.tooBroad(way.End) {
+		if !v.inView(way.End) {
+			v.note("%s: %q is left out: %q may hold more than a toolchain", OriginToolchains, spelled, way.End)
+		}
 		return false
 	}
 	if link := v.plantedLink(way); link != "" {

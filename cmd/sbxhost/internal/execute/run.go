@@ -51,7 +51,7 @@ func (e *Execution) RunAndReport() int {
 	}
 	if e.output != nil {
 		if err := e.output.write(ended); err != nil {
-			return e.Fail(err)
+			return e.Fail(fmt.Errorf("%w; the status was %d", err, ended.Status))
 		}
 	}
 	return ended.Status
