@@ -59,7 +59,7 @@ func newSpace(dir int) (*space, error) {
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return nil, mountError("making the mounts slaves", err)
 	}
-	names, err := topLevel()
+	entries, err := os.ReadDir("/")
 	if err != nil {
 		return nil, mountError("reading the root directory", err)
 	}
@@ -85,9 +85,9 @@ func newSpace(dir int) (*space, error) {
 		return nil, mountError("creating "+Null, err)
 	}
 	// So that an init finds its loader, its libraries, /proc and /dev.
-	for _, name := range names {
-		if err := unix.Symlink(Host[1:]+"/"+name, at+"/"+name); err != nil && err != unix.EEXIST {
-			return nil, mountError("linking "+name, err)
+	for _, e := range entries {
+		if err := unix.Symlink(Host[1:]+"/"+e.Name(), at+"/"+e.Name()); err != nil && err != unix.EEXIST {
+			return nil, mountError("linking "+e.Name(), err)
 		}
 	}
 	if err := unix.PivotRoot(at, at+Host); err != nil {
@@ -103,15 +103,6 @@ func newSpace(dir int) (*space, error) {
 	}
 	watch, err := newWatch()
 	return &space{dir: dir, watch: watch, parts: map[Op]string{}}, mountError("watching the host's mounts", err)
-}
-
-func topLevel() ([]string, error) {
-	d, err := os.Open("/")
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	return d.Readdirnames(-1)
 }
 
 // locked are the attributes of every mount that a command sees.
