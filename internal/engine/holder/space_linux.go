@@ -63,7 +63,7 @@ func newSpace(dir int) (*space, error) {
 	if err != nil {
 		return nil, mountError("reading the root directory", err)
 	}
-	root, err := memory("mode", "0755")
+	root, err := fileSystem("tmpfs", locked, "mode", "0755")
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +108,10 @@ func newSpace(dir int) (*space, error) {
 // locked are the attributes of every mount that a command sees.
 const locked = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 
-// memory makes a detached file system in memory.
-func memory(options ...string) (int, error) { return fileSystem("tmpfs", locked, options...) }
+// memory makes a detached file system in memory, of at most size bytes.
+func memory(perms uint32, size uint64) (int, error) {
+	return fileSystem("tmpfs", locked, "mode", strconv.FormatUint(uint64(perms), 8), "size", strconv.FormatUint(size, 10))
+}
 
 // fileSystem makes a detached file system.
 func fileSystem(kind string, attributes int, options ...string) (int, error) {
@@ -172,7 +174,7 @@ func (s *space) part(o Op) (string, error) {
 	if o.Kind == Overlay {
 		fd, err = s.makeOverlay(o.Source)
 	} else {
-		fd, err = memory("mode", strconv.FormatUint(uint64(o.Perms), 8), "size", strconv.FormatUint(o.Size, 10))
+		fd, err = memory(o.Perms, o.Size)
 	}
 	if err != nil {
 		return "", err

@@ -58,7 +58,7 @@ func (s *space) build(ops []Op) (_ *builder, err error) {
 			b.close()
 		}
 	}()
-	fd, err := memory("mode", "0755", "size", "64m")
+	fd, err := memory(0o755, 64<<20)
 	if err != nil {
 		return nil, err
 	}
@@ -378,7 +378,7 @@ func (b *builder) within(dest string, do func(dir int, name string) error) error
 
 // memory mounts memory on dest, in which mount points may be made, and returns its top.
 func (b *builder) memory(dest string, perms uint32, size uint64) (int, error) {
-	fd, err := memory("mode", strconv.FormatUint(uint64(perms), 8), "size", strconv.FormatUint(size, 10))
+	fd, err := memory(perms, size)
 	if err != nil {
 		return -1, err
 	}
@@ -419,7 +419,7 @@ func (b *builder) directory(dest string, perms uint32) error {
 
 // text shows a file with memory of its own at dest, where another file may be.
 func (b *builder) text(content, dest string, perms uint32) error {
-	fd, err := memory("mode", "0755", "size", strconv.Itoa(len(content)))
+	fd, err := memory(0o755, uint64(len(content)))
 	if err != nil {
 		return err
 	}
