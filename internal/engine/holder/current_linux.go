@@ -4,8 +4,8 @@ import "golang.org/x/sys/unix"
 
 // A sourceStamp is the state of a source when it was mounted or copied.
 type sourceStamp struct {
-	dest   string // without the leading slash, as path
-	path   string
+	dest   string // without the leading slash
+	path   string // of the host
 	copied bool
 	stamp
 }
@@ -32,7 +32,7 @@ func (b *builder) current() bool {
 	for i := range b.sources {
 		s := &b.sources[i]
 		var st unix.Stat_t
-		if unix.Fstatat(b.host, s.path, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) != nil || stampOf(&st, s.copied) != s.stamp {
+		if unix.Fstatat(b.host, inHost(s.path), &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) != nil || stampOf(&st, s.copied) != s.stamp {
 			return false
 		}
 	}

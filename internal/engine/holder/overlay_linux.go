@@ -54,13 +54,9 @@ func (s *space) makeOverlay(source string) (fd int, err error) {
 
 // openLower opens the directory for an overlay.
 func openLower(source string) (fd int, st unix.Stat_t, err error) {
-	if fd, err = openSource(source); err == nil {
-		if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
-			err = unix.ENOTDIR
-		}
-		if err != nil {
-			unix.Close(fd)
-		}
+	if fd, st, err = openSource(source); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		unix.Close(fd)
+		err = unix.ENOTDIR
 	}
 	return fd, st, mountError("opening "+strconv.Quote(source), err)
 }
@@ -197,16 +193,29 @@ func makeDirs(dir int, names ...string) (int, error) {
 	return current, nil
 }
 
-// openSource opens a path of the host. No component may be a symlink: the path was resolved before,
-// so a symlink was planted since.
-func openSource(path string) (int, error) {
+// openSource opens a path of the host, and looks at it.
+func openSource(path string) (fd int, st unix.Stat_t, err error) {
 	host, err := unix.Open(Host, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
+	if err == nil {
+		defer unix.Close(host)
+		fd, st, err = openSourceIn(host, path)
 	}
-	defer unix.Close(host)
-	return openBeneath(host, cmp.Or(path[1:], "."))
+	return fd, st, err
 }
+
+// openSourceIn is openSource with the open Host. No component may be a symlink: the path was resolved
+// before, so a symlink was planted since.
+func openSourceIn(host int, path string) (fd int, st unix.Stat_t, err error) {
+	if fd, err = openBeneath(host, inHost(path)); err == nil {
+		if err = unix.Fstat(fd, &st); err != nil {
+			unix.Close(fd)
+		}
+	}
+	return fd, st, err
+}
+
+// inHost is a path of the host relative to Host.
+func inHost(path string) string { return cmp.Or(path[1:], ".") }
 
 // openBeneath walks from dir and goes neither up, as "a/.." would, nor through a link. It may return
 // a link itself. The path must be in its shortest form.

@@ -194,14 +194,12 @@ func (s *StandaloneBuilder) makeOverlays(payload []byte) error {
 // scratchDir opens the holder's own directory in a session's directory, which must have the device
 // and inode of node.
 func scratchDir(session, node string) (int, error) {
-	dir, err := openSource(session)
-	if err != nil {
-		return -1, mountError("opening the session's directory", err)
-	}
-	defer unix.Close(dir)
-	var st unix.Stat_t
-	if err = unix.Fstat(dir, &st); err == nil && nodeOf(&st) != node {
-		err = unix.ESTALE
+	dir, st, err := openSource(session)
+	if err == nil {
+		defer unix.Close(dir)
+		if nodeOf(&st) != node {
+			err = unix.ESTALE
+		}
 	}
 	if err != nil {
 		return -1, mountError("opening the session's directory", err)

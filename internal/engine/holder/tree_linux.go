@@ -263,20 +263,15 @@ func (b *builder) guard(k Kind, dest string) error {
 }
 
 func (b *builder) bind(source, dest string, attributes uint64) error {
-	relative := cmp.Or(source[1:], ".")
-	fd, err := openBeneath(b.host, relative)
+	fd, st, err := openSourceIn(b.host, source)
 	if err != nil {
 		return mountError("opening "+strconv.Quote(source), err)
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return mountError("fstat", err)
-	}
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		return mountError("opening "+strconv.Quote(source), unix.ELOOP)
 	}
-	b.sources = append(b.sources, sourceStamp{dest, relative, false, stampOf(&st, false)})
+	b.sources = append(b.sources, sourceStamp{dest, source, false, stampOf(&st, false)})
 	return b.cloneTo(dest, fd, "", st.Mode&unix.S_IFMT == unix.S_IFDIR, attributes)
 }
 
@@ -457,19 +452,15 @@ const maxCopy = 1 << 20
 
 // copy makes a file of the tree's own.
 func (b *builder) copy(source, dest string, perms uint32) error {
-	fd, err := openBeneath(b.host, source[1:])
+	fd, st, err := openSourceIn(b.host, source)
 	if err != nil {
 		return mountError("opening "+strconv.Quote(source), err)
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return mountError("fstat", err)
-	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return mountError("opening "+strconv.Quote(source), errors.New("is not a regular file any more"))
 	}
-	b.sources = append(b.sources, sourceStamp{dest, source[1:], true, stampOf(&st, true)})
+	b.sources = append(b.sources, sourceStamp{dest, source, true, stampOf(&st, true)})
 	content, err := b.read(fd)
 	if err != nil {
 		return mountError("reading "+strconv.Quote(source), err)
