@@ -2,7 +2,7 @@ package holder
 
 import "strconv"
 
-// Arg is argv[1] of a holder.
+// Arg is argv[1] of a holder, and its name in the list of processes.
 const Arg = "sbxhost-holder"
 
 // The descriptors of a holder besides the standard ones: its client's connection and its own

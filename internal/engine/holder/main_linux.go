@@ -9,9 +9,6 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
-// processName is the name of a holder in the list of processes.
-const processName = "sbxhost-holder"
-
 // Main is the life of a holder, a process whose arguments are [Requested]. It returns the exit
 // status.
 func Main(args []string) int {
@@ -19,7 +16,7 @@ func Main(args []string) int {
 	if proc.Hide() != nil {
 		return proc.Failed
 	}
-	proc.SetName(processName)
+	proc.SetName(Arg)
 	unix.CloseOnExec(clientFD)
 	unix.Close(binaryFD)
 	umask := unix.Umask(0)
