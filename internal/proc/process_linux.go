@@ -136,9 +136,10 @@ func EmptyBounds() error {
 	}
 }
 
-// SetCapabilities gives the calling thread exactly these capabilities, of the first 32.
-func SetCapabilities(effective, permitted, inheritable uint32) error {
+// SetCapabilities gives the calling thread exactly these capabilities, of the first 32. A program that
+// it executes inherits them.
+func SetCapabilities(kept uint32) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	own := [2]unix.CapUserData{{Effective: effective, Permitted: permitted, Inheritable: inheritable}}
+	own := [2]unix.CapUserData{{Effective: kept, Permitted: kept, Inheritable: kept}}
 	return unix.Capset(&header, &own[0])
 }

@@ -66,7 +66,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 		// Root's commands have no capabilities: modes restrict them.
 		t := proc.NewThread()
 		defer t.End()
-		t.Do(func() { err = proc.SetCapabilities(0, 0, 0) })
+		t.Do(func() { err = proc.SetCapabilities(0) })
 		if err != nil {
 			return nil, nil, nil, err
 		}

@@ -39,7 +39,7 @@ func TestRequestThatCannotBeSent(t *testing.T) {
 	err = unix.Sendmsg(pair[0], []byte{0}, unix.UnixRights(many...), nil, 0)
 	proc.OnOwnThread(func() {
 		if err == nil {
-			err = proc.SetCapabilities(0, 0, 0) // with some, the kernel does not limit
+			err = proc.SetCapabilities(0) // with some, the kernel does not limit
 		}
 		if err == nil {
 			_, err = c.Start(t.Context(), Start{Plan: NewPlan(system()), Argv: []string{"init"}, Files: []*os.File{null}})

@@ -54,7 +54,7 @@ func dropLocking() error {
 
 func dropByExec(kept, control, resets int) error {
 	runtime.LockOSThread()
-	if err := proc.SetCapabilities(uint32(kept), uint32(kept), uint32(kept)); err != nil {
+	if err := proc.SetCapabilities(uint32(kept)); err != nil {
 		return err
 	}
 	// Not os.Args[0]: its descriptor is closed then, and its number may be the runtime's.

@@ -40,5 +40,5 @@ func GiveUpCapabilities() error {
 	if err := proc.EmptyBounds(); err != nil && err != unix.EPERM {
 		return err
 	}
-	return proc.SetCapabilities(0, 0, 0)
+	return proc.SetCapabilities(0)
 }
