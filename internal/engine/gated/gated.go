@@ -112,7 +112,6 @@ func (n *Network) Begin(way Way) (*Gate, error) {
 	config := n.config
 	config.Sockets, config.Proxy, config.Resets = way.Sockets, way.Proxy, way.Resets && n.Resets()
 	g, err := gate.Start(config)
-	var notes []shared.Event
 	if err != nil {
 		attribute := "network"
 		if port, ok := errors.AsType[*gate.HostPortError](err); ok {
@@ -120,18 +119,22 @@ func (n *Network) Begin(way Way) (*Gate, error) {
 		}
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: attribute, Message: err.Error()}
 	}
+	var notes []shared.Event
+	note := func(format string, args ...any) {
+		notes = append(notes, shared.Event{Kind: shared.EventDegraded, Message: fmt.Sprintf(format, args...)})
+	}
 	if g.Unseen != nil {
-		notes = append(notes, shared.Event{Kind: shared.EventDegraded, Message: fmt.Sprintf("connections to ports that no rule has are refused and not reported: %v", g.Unseen)})
+		note("connections to ports that no rule has are refused and not reported: %v", g.Unseen)
 	}
 	for i, p := range n.publish {
 		switch _, err := g.Publish(p); {
 		case errors.Is(err, syscall.EADDRINUSE): // mostly a server of the same definition
-			notes = append(notes, shared.Event{Kind: shared.EventDegraded, Message: fmt.Sprintf("publish[%d]: another program listens on %s of this machine, so nothing leads to port %d of this command", i, p.Listen, p.Inside)})
+			note("publish[%d]: another program listens on %s of this machine, so nothing leads to port %d of this command", i, p.Listen, p.Inside)
 		case err != nil:
 			g.Close()
 			return nil, unpublished(i, err)
 		case p.Inside < 1024 && way.Proxy == nil: // docker lets its containers listen there
-			notes = append(notes, shared.Event{Kind: shared.EventDegraded, Message: fmt.Sprintf("publish[%d]: commands cannot listen on port %d, because it is below 1024", i, p.Inside)})
+			note("publish[%d]: commands cannot listen on port %d, because it is below 1024", i, p.Inside)
 		}
 	}
 	return &Gate{g, notes}, nil
