@@ -120,10 +120,9 @@ func Start(config Config) (*Gate, error) {
 	g := &Gate{
 		config: config, bounds: b,
 		out: make(slots, b.connections), in: make(slots, b.connections), dials: make(slots, 2*b.connections),
+		names: names{byName: map[string]*name{}, byFake: map[netip.Addr]*name{}}, log: log{hearers: map[*hearer]bool{}},
 		listeners: map[netip.AddrPort]*listener{}, conns: map[*conn]struct{}{},
 	}
-	g.names.init()
-	g.log.hearers = map[*hearer]bool{}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.closing, g.close = context.WithCancel(g.ctx)
 	g.inject = newInjector(g, config.Inject)

@@ -45,10 +45,6 @@ type name struct {
 	dialled string // the address of the last connection
 }
 
-func (ns *names) init() {
-	ns.byName, ns.byFake = map[string]*name{}, map[netip.Addr]*name{}
-}
-
 // at returns a known name, or makes it. The error says that there are too many.
 func (ns *names) at(text string, ports []egress.Port, most int) (*name, error) {
 	ns.mu.Lock()

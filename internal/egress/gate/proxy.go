@@ -142,12 +142,21 @@ const partingTime = 500 * time.Millisecond
 // readRequest reads a program's request. A refusal ends the conversation.
 func readRequest(in *bufio.Reader, password string) (*request, error) {
 	h, err := readHead(in)
-	if _, ok := err.(syntaxError); ok {
-		return nil, &refusal{http.StatusBadRequest, err}
-	} else if err != nil {
+	if _, ok := err.(syntaxError); err != nil && !ok {
 		return nil, err
 	}
-	return h.ask(password)
+	var asked *request
+	switch {
+	case err != nil:
+	case password != "" && !h.authorized(password):
+		return nil, &refusal{http.StatusProxyAuthRequired, errors.New("the proxy's password is missing: it is part of HTTP_PROXY")}
+	default:
+		asked, err = h.ask()
+	}
+	if err != nil {
+		return nil, &refusal{http.StatusBadRequest, err}
+	}
+	return asked, nil
 }
 
 func httpReply(status int, text string) []byte {
@@ -159,39 +168,30 @@ func httpReply(status int, text string) []byte {
 	return []byte(reply + "\r\n" + body)
 }
 
-// ask returns the request to a proxy.
-func (h *head) ask(password string) (*request, error) {
-	if password != "" && !h.authorized(password) {
-		return nil, &refusal{http.StatusProxyAuthRequired, errors.New("the proxy's password is missing: it is part of HTTP_PROXY")}
-	}
+// ask returns the request to a proxy. All of its errors are about what the program asks for.
+func (h *head) ask() (*request, error) {
 	if h.method == "CONNECT" {
 		host, port, err := hostPort(h.target, 0)
-		if err != nil {
-			return nil, &refusal{http.StatusBadRequest, err}
-		}
-		return &request{host: host, port: port}, nil
+		return &request{host: host, port: port}, err
 	}
 	scheme, authority, path, ok := cutURL(h.target)
 	switch {
 	case !ok:
-		return nil, &refusal{http.StatusBadRequest, errors.New("this is a proxy: it is asked by CONNECT, or for a whole http:// URL")}
+		return nil, errors.New("this is a proxy: it is asked by CONNECT, or for a whole http:// URL")
 	case !strings.EqualFold(scheme, "http"):
-		return nil, &refusal{http.StatusBadRequest, fmt.Errorf("URLs of %s go by CONNECT", shown(scheme))}
+		return nil, fmt.Errorf("URLs of %s go by CONNECT", shown(scheme))
 	case h.version == "HTTP/1.0":
-		return nil, &refusal{http.StatusBadRequest, errors.New("it takes HTTP/1.1")}
+		return nil, errors.New("it takes HTTP/1.1")
 	}
 	host, port, err := hostPort(authority, 80)
 	// A server may read the Host where a proxy reads the URL.
 	if named := withoutPort(authority); err == nil && !strings.EqualFold(named, h.host) {
 		err = fmt.Errorf("the HTTP request is for %s and has the Host %s", shown(named), shown(h.host))
 	}
-	if err != nil {
-		return nil, &refusal{http.StatusBadRequest, err}
-	}
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}
-	return &request{host: host, port: port, first: h.forwarded(path)}, nil
+	return &request{host: host, port: port, first: h.forwarded(path)}, err
 }
 
 // ofOneHop are the header fields that are for a proxy alone.
