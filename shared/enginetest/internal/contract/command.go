@@ -38,8 +38,7 @@ func commandRules() []Rule {
 			for i := range 1000 {
 				env = append(env, fmt.Sprintf("VARIABLE_%d=%090d", i, i))
 			}
-			end, plain := "\x00", s.NewTrial().Command
-			plain.Args = []string{"cat", "/proc/self/environ"}
+			end, plain := "\x00", s.program("cat", "/proc/self/environ")
 			commands := []shared.Command{plain, s.script("cat /proc/$$/environ; exit 0")} // a shell does not replace itself by this last command
 			if runtime.GOOS != "linux" {
 				plain.Args = []string{"env"}
@@ -75,9 +74,7 @@ func commandRules() []Rule {
 		{ID: "command.19", Title: "a command whose interpreter is not there is ErrNotFound", run: func(s *subject) {
 			s.Must(s.Write("ws/lost", "#!/no/such/interpreter\n"))
 			s.Must(os.Chmod(s.Path("ws/lost"), 0o755))
-			cmd := s.NewTrial().Command
-			cmd.Args = []string{s.Path("ws/lost")}
-			p, err := s.open().Start(s.Ctx, cmd, shared.Stdio{})
+			p, err := s.open().Start(s.Ctx, s.program(s.Path("ws/lost")), shared.Stdio{})
 			if err != nil {
 				s.Wants("Start", err, shared.ErrNotFound)
 			} else if r := s.wait(p); r.Status.Code != 126 && r.Status.Code != 127 { // of a launcher that executes it
@@ -123,8 +120,8 @@ func commandRules() []Rule {
 
 // script is a Command with a Script.
 func (s *subject) script(text string, args ...string) shared.Command {
-	cmd := s.NewTrial().Command
-	cmd.Script, cmd.Args = text, args
+	cmd := s.program(args...)
+	cmd.Script = text
 	return cmd
 }
 
@@ -132,9 +129,7 @@ func (s *subject) script(text string, args ...string) shared.Command {
 func (s *subject) refused(kind error, commands map[string]string) {
 	sandbox := s.open()
 	for name, program := range commands {
-		cmd := s.NewTrial().Command
-		cmd.Args = []string{program}
-		s.Check(name, func() { s.Wants("Start", s.notStarted(sandbox, cmd, shared.Stdio{}), kind) })
+		s.Check(name, func() { s.Wants("Start", s.notStarted(sandbox, s.program(program), shared.Stdio{}), kind) })
 	}
 }
 
@@ -417,9 +412,7 @@ const librarySignals = 3 << 31
 // signalState reads the dispositions that a fresh program finds. A Go program
 // changes its own.
 func signalState(s *subject) {
-	cmd := s.NewTrial().Command
-	cmd.Args = []string{"/bin/cat", "/proc/self/status"}
-	o := s.once(cmd, nil)
+	o := s.once(s.program("/bin/cat", "/proc/self/status"), nil)
 	s.died(o, shared.ExitStatus{})
 	for line := range strings.Lines(o.Stdout) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")

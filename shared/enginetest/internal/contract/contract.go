@@ -58,8 +58,13 @@ func (s *subject) inside(action string, args ...string) shared.Command {
 
 // sh runs shell text, by argv.
 func (s *subject) sh(text string, args ...string) shared.Command {
+	return s.program(append([]string{"/bin/sh", "-c", text, "sh"}, args...)...)
+}
+
+// program runs a program of the system.
+func (s *subject) program(words ...string) shared.Command {
 	cmd := s.NewTrial().Command
-	cmd.Args = append([]string{"/bin/sh", "-c", text, "sh"}, args...)
+	cmd.Args = words
 	return cmd
 }
 
@@ -144,9 +149,9 @@ func (s *subject) died(o *scene.Outcome, want shared.ExitStatus) {
 }
 
 // works checks that the engine still works.
-func (s *subject) works() {
-	s.Check("afterwards", func() { s.exits(s.once(s.sh("echo still here"), nil), 0, "still here\n") })
-}
+func (s *subject) works() { s.Check("afterwards", s.worksOnce) }
+
+func (s *subject) worksOnce() { s.exits(s.once(s.sh("echo still here"), nil), 0, "still here\n") }
 
 // ends fails the case unless a file ends that somebody may still write to.
 func (s *subject) ends(r *os.File) {

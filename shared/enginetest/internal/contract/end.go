@@ -190,12 +190,10 @@ func timeouts(s *subject) {
 			most := cmd.Timeout + cmd.Grace + min(cmd.Timeout, cmd.Grace)*9/10
 			switch {
 			case o.Stdout == "" && 9*cmd.Timeout <= s.Patience(): // its time was up before it could ignore that
-			case o.Duration < cmd.Timeout+cmd.Grace-50*time.Millisecond:
+			case o.Duration < cmd.Timeout+cmd.Grace-50*time.Millisecond, o.Duration > most && 9*cmd.Timeout > s.Patience():
 				s.Failf("it was ended after %v: the timeout is %v and the grace %v", o.Duration, cmd.Timeout, cmd.Grace)
 			case o.Duration <= most:
 				return
-			case 9*cmd.Timeout > s.Patience():
-				s.Failf("it was ended after %v: the timeout is %v and the grace %v", o.Duration, cmd.Timeout, cmd.Grace)
 			}
 		}
 	})
