@@ -25,8 +25,8 @@ func (r *insideRun) Wait() (shared.ExitStatus, error) {
 	status, err := r.conn.Wait()
 	r.awaitRest()
 	r.mu.Lock()
-	killed := r.killed
-	if r.escalate != nil {
+	killed := r.escalate != nil
+	if killed {
 		r.escalate.Stop()
 	}
 	r.mu.Unlock()
@@ -61,8 +61,7 @@ func (r *insideRun) Kill() error {
 	default:
 	}
 	r.mu.Lock()
-	again := r.killed
-	r.killed = true
+	again := r.escalate != nil
 	if !again {
 		// The init may be stopped, or the command may control it by now.
 		r.escalate = time.AfterFunc(endPatience, r.giveUp)

@@ -39,9 +39,8 @@ type insideRun struct {
 	oomKills uint64       // processes killed for lack of memory; valid after finish
 	used     shared.Usage // the group's count; valid after finish
 
-	mu       sync.Mutex // for killed and escalate
-	killed   bool
-	escalate *time.Timer
+	mu       sync.Mutex
+	escalate *time.Timer // nil before Kill
 
 	exited chan struct{} // closed when the process is gone and status and lost are final
 	status syscall.WaitStatus

@@ -2,7 +2,6 @@ package cmdengine
 
 import (
 	"context"
-	"os"
 	"reflect"
 	"slices"
 	"sync"
@@ -157,14 +156,13 @@ func (s *sandbox) beginSession(ctx context.Context) (*insideRun, error) {
 		return nil, err
 	}
 	defer frame.CloseFiles(c.ExtraFiles)
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	stdio, null, err := stdioFiles(&shared.Command{}, shared.Stdio{})
 	if err != nil {
-		return nil, unavailable(err.Error())
+		return nil, err
 	}
 	defer null.Close()
 	s.session.begin(s)
 	c.Spawn, c.Sandbox = c.Shared(nil, s.session.emit)
-	stdio := [3]*os.File{null, null, null}
 	r, err := s.launch(ctx, s.limits, c, false, stdio)
 	if err != nil {
 		return nil, err
