@@ -85,7 +85,7 @@ const FakeRange = "198.18.0.0/15"
 // the same way.
 func Fake(addr netip.Addr) bool { return fake.Contains(addr.Unmap()) }
 
-var fake = netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18}), 15)
+var fake = netip.MustParsePrefix(FakeRange)
 
 // CheckAddress says why a name must not lead to an address; nil if it may. own are the machine's
 // own addresses.
@@ -130,7 +130,7 @@ func CheckAddress(addr netip.Addr, private bool, own []netip.Prefix) error {
 	return nil
 }
 
-var nat64 = netip.PrefixFrom(netip.AddrFrom16([16]byte{0, 0x64, 0xff, 0x9b}), 96)
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
 // embedded returns the IPv4 address to which the network's router translates an IPv6 address.
 func embedded(addr netip.Addr) (netip.Addr, bool) {

@@ -30,9 +30,6 @@ type Rule struct {
 	Private bool
 }
 
-// defaultPorts returns the ports of HTTP and HTTPS.
-func defaultPorts() []uint16 { return []uint16{80, 443} }
-
 // ParseRule reads a rule in the form of the package's documentation.
 func ParseRule(text string) (r Rule, err error) {
 	defer naming(text, &err)
@@ -59,7 +56,7 @@ func ParseRule(text string) (r Rule, err error) {
 		return r, errors.New(`has two colons: write ports with commas between them, such as "example.com:80,443"`)
 	}
 	if !r.Denies {
-		r.Ports = defaultPorts()
+		r.Ports = []uint16{80, 443} // of HTTP and HTTPS
 	}
 	if hasPorts {
 		if r.Ports, err = parsePorts(ports); err != nil {

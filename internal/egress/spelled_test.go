@@ -17,7 +17,7 @@ func (r Rule) String() string {
 		b.WriteString("*.")
 	}
 	b.WriteString(r.Name)
-	if !slices.Equal(r.Ports, defaultPorts()) {
+	if !slices.Equal(r.Ports, []uint16{80, 443}) {
 		for i, port := range r.Ports {
 			b.WriteByte(":,"[min(i, 1)])
 			b.WriteString(strconv.Itoa(int(port)))
