@@ -21,16 +21,24 @@ func Complain(doing string, err error) int {
 
 // closeOnExecFrom marks the descriptors that dir lists.
 func closeOnExecFrom(dir string, first int) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= first {
+	fds, err := numbers(dir)
+	for _, fd := range fds {
+		if fd >= first {
 			syscall.CloseOnExec(fd)
 		}
 	}
-	return nil
+	return err
+}
+
+// numbers returns the names in a directory that are numbers.
+func numbers(dir string) (list []int, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name()); err == nil {
+			list = append(list, n)
+		}
+	}
+	return list, err
 }
 
 // A Thread is an OS thread of its own, which runs one function after another.

@@ -56,28 +56,18 @@ func StatusBytes(text, name string) int64 {
 var Unescaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\043`, "#", `\134`, `\`)
 
 // All returns the numbers of all visible processes.
-func All() (pids []int) {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			pids = append(pids, pid)
-		}
-	}
+func All() []int {
+	pids, _ := numbers("/proc")
 	return pids
 }
 
 // Children returns the children of all threads of a process; none if it has ended.
 func Children(pid int) []int {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task"
-	tasks, _ := os.ReadDir(dir)
+	tasks, _ := numbers(dir)
 	var out []int
 	for _, task := range tasks {
-		list, _ := os.ReadFile(filepath.Join(dir, task.Name(), "children"))
+		list, _ := os.ReadFile(filepath.Join(dir, strconv.Itoa(task), "children"))
 		for _, child := range strings.Fields(string(list)) {
 			if n, err := strconv.Atoi(child); err == nil {
 				out = append(out, n)
