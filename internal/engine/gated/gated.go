@@ -156,19 +156,10 @@ func (n *Network) Environment(env []string, g *Gate) []string {
 	if n == nil || !n.named {
 		return env
 	}
-	return With(env, g.Environment())
-}
-
-// With adds the variables of more, "name=value", to env, in place of those with these names.
-func With(env, more []string) []string {
-	names := map[string]bool{}
-	for _, v := range more {
-		name, _, _ := strings.Cut(v, "=")
-		names[name] = true
-	}
+	more := g.Environment()
 	kept := slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return names[name]
+		return slices.ContainsFunc(more, func(own string) bool { return strings.HasPrefix(own, name+"=") })
 	})
 	return append(kept, more...)
 }
