@@ -3,9 +3,9 @@ package stubs
 import (
 	"context"
 	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -148,8 +148,8 @@ func (h *Hold) Release() {
 
 // remove removes the stubs that nobody in this process holds.
 func (r *Registry) remove(list []string) {
-	slices.SortFunc(list, func(a, b string) int { return strings.Compare(b, a) }) // deeper ones first
-	for _, p := range list {
+	slices.Sort(list)
+	for _, p := range slices.Backward(list) { // deeper ones first
 		r.stubs[p].remove()
 		delete(r.stubs, p)
 	}
@@ -163,9 +163,5 @@ func (r *Registry) Close() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var all []string
-	for p := range r.stubs {
-		all = append(all, p)
-	}
-	r.remove(all)
+	r.remove(slices.Collect(maps.Keys(r.stubs)))
 }
