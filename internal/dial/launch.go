@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -21,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
+	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -168,14 +168,13 @@ func (l *Process) dial(ctx context.Context, _ string) (net.Conn, error) {
 }
 
 func (l *Process) checkListener(socket *net.UnixConn) error {
-	raw, err := socket.SyscallConn()
+	var pid int
+	err := frame.Control(socket, func(fd int) (err error) {
+		pid, err = listenerOf(fd)
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	var pid int
-	var other error
-	if err := raw.Control(func(fd uintptr) { pid, other = listenerOf(int(fd)) }); err != nil || other != nil {
-		return errors.Join(err, other)
 	}
 	if group, err := unix.Getpgid(pid); err != nil || group != l.Pid() {
 		return fmt.Errorf("process %d has put another socket in the place of the engine's", pid)
