@@ -200,7 +200,7 @@ func (p *Planner) tableMounts(out *Plan, taken map[string]bool) error {
 		taken[m.Path] = true
 		switch {
 		case m.Access == shared.Private:
-			p.tmpfs(out, m.Path, 0o755, mountplan.TempSize(p.Memory, &p.Limits), m.Why)
+			p.tmpfs(out, m.Path, 0o755, m.Why)
 		case m.Access == shared.Overlay && !m.Degradable:
 			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: m.Why, Message: "engine docker has no overlays"}
 		default:
@@ -215,7 +215,7 @@ func (p *Planner) privateDirs(out *Plan, taken map[string]bool) error {
 	private := func(dest string, mode uint32, why string) {
 		if dest != "" && !taken[dest] {
 			taken[dest] = true
-			p.tmpfs(out, dest, mode, mountplan.TempSize(p.Memory, &p.Limits), why)
+			p.tmpfs(out, dest, mode, why)
 		}
 	}
 	// In place of the host's devices and the kernel's settings. The runtime puts the container's
@@ -254,8 +254,8 @@ func (p *Planner) bind(out *Plan, m shared.Entry, readOnly bool) {
 	out.Ops = append(out.Ops, shared.PlannedMount{Op: op, Source: m.Source, Destination: m.Path, Why: m.Why})
 }
 
-func (p *Planner) tmpfs(out *Plan, dest string, mode uint32, size uint64, why string) {
-	u := p.RunAs()
+func (p *Planner) tmpfs(out *Plan, dest string, mode uint32, why string) {
+	u, size := p.RunAs(), mountplan.TempSize(p.Memory, &p.Limits)
 	if p.Daemon.Rootless {
 		u = shared.User{}
 	}
