@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/sbxhost/sbxhost/internal/engine/holder"
-	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -25,14 +24,7 @@ func (p *planner) base(table []holder.Op) []holder.Op {
 			ops[i].Why = "filesystem"
 		}
 	}
-	return slices.DeleteFunc(ops, func(o holder.Op) bool {
-		for dir := range paths.Up(o.Dest) {
-			if taken[dir] {
-				return true
-			}
-		}
-		return false
-	})
+	return slices.DeleteFunc(ops, func(o holder.Op) bool { return isIn(taken, o.Dest) })
 }
 
 // system are the directories of programs, libraries and settings.

@@ -2,6 +2,7 @@ package mountplan
 
 import (
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -43,7 +44,8 @@ func gather(t tree, uid uint32, memory uint64) *Facts {
 		o := holder.Op{Kind: holder.ReadOnlyBind, Source: real, Dest: p}
 		if real != p && systemPath(real) {
 			// Relative, because bubblewrap makes mount points before the new root is the root.
-			o.Kind, o.Source = holder.Symlink, relative(p, real)
+			o.Kind = holder.Symlink
+			o.Source, _ = filepath.Rel(path.Dir(p), real)
 		}
 		f.roots = append(f.roots, o)
 	}
@@ -149,12 +151,6 @@ func settingsEntry(t tree, p string) (holder.Op, bool) {
 // systemPath reports whether p is in a directory that the minimal view binds.
 func systemPath(p string) bool {
 	return slices.ContainsFunc(curated.Roots[:], func(root string) bool { return paths.Inside(root, p) })
-}
-
-// relative spells the absolute path target relative to the symlink at link.
-func relative(link, target string) string {
-	up := strings.Repeat("../", strings.Count(strings.TrimSuffix(path.Dir(link), "/"), "/"))
-	return up + strings.TrimPrefix(target, "/")
 }
 
 // settings are the steps for /etc and /var in the minimal view, sorted.

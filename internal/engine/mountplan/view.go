@@ -139,7 +139,7 @@ func (v *view) locate(p string, trust bool) (place, error) {
 			case e.kind == absent:
 				host = on
 				return paths.Step{Missing: true}, nil
-			case e.kind == symlink && (more || !trust) && v.isWritable(on):
+			case e.kind == symlink && (more || !trust) && isIn(v.writable, on):
 				return paths.Step{}, &plantedLinkError{next}
 			}
 			return paths.Step{Target: e.target}, nil
@@ -177,9 +177,10 @@ func (v *view) at(p string) (place, error) {
 	return pl, nil
 }
 
-func (v *view) isWritable(host string) bool {
-	for dir := range paths.Up(host) {
-		if v.writable[dir] {
+// isIn reports whether a path, or a directory above it, is in a set.
+func isIn(set map[string]bool, p string) bool {
+	for dir := range paths.Up(p) {
+		if set[dir] {
 			return true
 		}
 	}
