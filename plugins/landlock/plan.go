@@ -18,6 +18,7 @@ import (
 // A want is the access of a command to a path of the host, and beneath it up to deeper wants.
 type want struct {
 	path     string
+	dest     string // where a later step of the plan can cover it; "" if none can
 	access   access
 	dir      bool // for a hidden path: a directory, whose names are also hidden
 	optional bool // it may be missing
@@ -39,9 +40,8 @@ func accessTo(a access, list ...string) (wants []want) {
 // hidden socket: Landlock prevents no connection.
 func wants(ops []holder.Op, socket func(path string) bool) []want {
 	list := slices.Clone(devices)
-	dests := make([]string, len(list)) // nothing covers a device
 	for _, o := range ops {
-		w := want{path: o.Source, why: o.Why, optional: !o.FromSpec}
+		w := want{path: o.Source, dest: o.Dest, why: o.Why, optional: !o.FromSpec}
 		switch o.Kind {
 		case holder.ReadOnlyBind, holder.File:
 			w.access = read
@@ -60,18 +60,11 @@ func wants(ops []holder.Op, socket func(path string) bool) []want {
 			continue // /proc is covered only for commands with capabilities
 		}
 		if o.FromSpec { // a later step covers an earlier one, except those of the Spec
-			for i, dest := range dests {
-				if dest != "" && paths.Inside(o.Dest, dest) {
-					dests[i], list[i].path = "", ""
-				}
-			}
+			list = slices.DeleteFunc(list, func(w want) bool { return w.dest != "" && paths.Inside(o.Dest, w.dest) })
+			w.dest = ""
 		}
-		list, dests = append(list, w), append(dests, o.Dest)
-		if o.FromSpec {
-			dests[len(dests)-1] = ""
-		}
+		list = append(list, w)
 	}
-	list = slices.DeleteFunc(list, func(w want) bool { return w.path == "" })
 	slices.SortStableFunc(list, func(a, b want) int {
 		return cmp.Or(paths.Compare(a.path, b.path), cmp.Compare(a.access, b.access))
 	})
