@@ -231,7 +231,7 @@ func (s *openSandbox) plan(*shared.Command) (shared.Plan, error) {
 	fmt.Fprintf(&text, "version %d; all that no line grants is refused of: %v\n", s.abi, handled(s.abi))
 	fmt.Fprintf(&text, "private directories, for TMPDIR and HOME: %v\n", write.rights()&handled(s.abi))
 	for _, r := range w.domain.rules {
-		fmt.Fprintf(&text, "%q: %v # %s\n", r.path, r.rights, r.why)
+		fmt.Fprintf(&text, "%q: %v # %s\n", r.Path, rights(r.Access), r.why)
 	}
 	p.Documents = []shared.PlanDocument{{Name: "landlock", Text: text.String()}, {Name: "system calls", Text: f.String()}}
 	return p, nil

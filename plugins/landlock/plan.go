@@ -91,10 +91,8 @@ type domain struct {
 }
 
 type rule struct {
-	path     string
-	rights   rights
-	optional bool
-	why      string
+	confine.Rule
+	why string
 }
 
 // maxRules is how many rules the kernel gets for one command: they take it 20 milliseconds.
@@ -150,7 +148,7 @@ type maker struct {
 }
 
 func (m *maker) add(w want, r rights) {
-	m.rules = append(m.rules, rule{w.path, r & m.mask, w.optional, w.why})
+	m.rules = append(m.rules, rule{confine.Rule{Path: w.path, Access: uint64(r & m.mask), Optional: w.optional}, w.why})
 }
 
 // grant adds rules for w, without the holes in it.
@@ -200,7 +198,7 @@ func (m *maker) grant(w want, holes []want) error {
 func (d *domain) forInit(abi int) *confine.Landlock {
 	l := &confine.Landlock{Handled: uint64(handled(abi)), Scoped: scoped(abi), Rules: make([]confine.Rule, len(d.rules))}
 	for i, r := range d.rules {
-		l.Rules[i] = confine.Rule{Path: r.path, Access: uint64(r.rights), Optional: r.optional}
+		l.Rules[i] = r.Rule
 	}
 	return l
 }

@@ -85,7 +85,7 @@ func TestRules(t *testing.T) {
 				d, _ := domainFor(t, abi, i)
 				var text strings.Builder
 				for _, r := range d.rules {
-					fmt.Fprintf(&text, "%s: %v\n", r.path, r.rights)
+					fmt.Fprintf(&text, "%s: %v\n", r.Path, rights(r.Access))
 				}
 				for _, e := range degradedEvents(&shared.Spec{}, options{}, 7, d)[2:] {
 					fmt.Fprintf(&text, "told: %s\n", e.Message)
@@ -113,8 +113,8 @@ func TestRules(t *testing.T) {
 func (d *domain) allows(p string, r rights) bool {
 	var have rights
 	for _, rule := range d.rules {
-		if p == rule.path || rule.path == "/" || strings.HasPrefix(p, rule.path+"/") {
-			have |= rule.rights
+		if p == rule.Path || rule.Path == "/" || strings.HasPrefix(p, rule.Path+"/") {
+			have |= rights(rule.Access)
 		}
 	}
 	return have&r == r
