@@ -30,14 +30,7 @@ const (
 // without it. Then come the calls whose arguments matter, with a block for each, and then the calls
 // that are refused whatever their arguments are.
 func compile(a arch, rules []rule) ([]bpf.RawInstruction, error) {
-	program := []bpf.Instruction{
-		bpf.LoadAbsolute{Off: offArch, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: a.audit, SkipTrue: 1},
-		bpf.RetConstant{Val: retKillProcess},
-		bpf.LoadAbsolute{Off: offNumber, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: newest, SkipFalse: 1},
-		deny(enosys),
-	}
+	program := append(a.begin(retKillProcess), bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: newest, SkipFalse: 1}, deny(enosys))
 	for _, name := range conditional(rules) {
 		program = append(program, blockOf(a, rules, name)...)
 	}
@@ -54,16 +47,21 @@ func compile(a arch, rules []rule) ([]bpf.RawInstruction, error) {
 // compileTracing translates the calls at which a traced command is stopped. It leaves calls of
 // another architecture to the other filter.
 func compileTracing(a arch) ([]bpf.RawInstruction, error) {
-	program := []bpf.Instruction{
-		bpf.LoadAbsolute{Off: offArch, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: a.audit, SkipTrue: 1},
-		bpf.RetConstant{Val: retAllow},
-		bpf.LoadAbsolute{Off: offNumber, Size: 4},
-	}
+	program := a.begin(retAllow)
 	for i, call := range traced.Calls() {
 		program = append(program, a.at(call.Name, bpf.RetConstant{Val: retTrace | uint32(traced.Mark(i))})...)
 	}
 	return bpf.Assemble(append(program, bpf.RetConstant{Val: retAllow}))
+}
+
+// begin returns foreign for a call of another architecture, and loads the number of any other.
+func (a arch) begin(foreign uint32) []bpf.Instruction {
+	return []bpf.Instruction{
+		bpf.LoadAbsolute{Off: offArch, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: a.audit, SkipTrue: 1},
+		bpf.RetConstant{Val: foreign},
+		bpf.LoadAbsolute{Off: offNumber, Size: 4},
+	}
 }
 
 // over is the distance of a jump. The rules are short enough, and a jump to elsewhere must not become

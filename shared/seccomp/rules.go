@@ -107,12 +107,11 @@ func rules(o Options) []rule {
 	p.refuse(whyInput, "ioctl", test{1, "request", equal, all, tioclinux})
 	p.refuse(whySetID, "creat chmod fchmod", mode(1))
 	p.refuse(whySetID, "fchmodat fchmodat2", mode(2))
-	p.refuse(whySetID, "mknod", mode(1))
-	p.refuse(whyDevice, "mknod", test{1, "mode", equal, fileType, characterDevice})
-	p.refuse(whyDevice, "mknod", test{1, "mode", equal, fileType, blockDevice})
-	p.refuse(whySetID, "mknodat", mode(2))
-	p.refuse(whyDevice, "mknodat", test{2, "mode", equal, fileType, characterDevice})
-	p.refuse(whyDevice, "mknodat", test{2, "mode", equal, fileType, blockDevice})
+	for i, call := range [...]string{"mknod", "mknodat"} {
+		p.refuse(whySetID, call, mode(1+i))
+		p.refuse(whyDevice, call, test{1 + i, "mode", equal, fileType, characterDevice})
+		p.refuse(whyDevice, call, test{1 + i, "mode", equal, fileType, blockDevice})
+	}
 	p.refuse(whyFamily, "socket socketpair", family(notEqual, afUnix), family(notEqual, afInet), family(notEqual, afInet6), family(notEqual, afNetlink))
 	// Netlink sockets are raw by custom, and a raw one is harmless.
 	p.refuse(whyRaw, "socket", family(notEqual, afNetlink), kind(sockRaw))
