@@ -77,6 +77,14 @@ func Children(pid int) []int {
 	return out
 }
 
+// Descendants returns the children of all threads of a process, and their descendants.
+func Descendants(pid int) (list []int) {
+	for _, child := range Children(pid) {
+		list = append(append(list, child), Descendants(child)...)
+	}
+	return list
+}
+
 // Stopped reports whether SIGSTOP, or a similar signal, has stopped a process. A traced process
 // does not count.
 func Stopped(pid int) bool {

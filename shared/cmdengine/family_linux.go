@@ -22,7 +22,7 @@ type family struct {
 func (f *family) observe(pid int, all bool, gone <-chan struct{}) {
 	of := proc.Children
 	if all {
-		of = descendants
+		of = proc.Descendants
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,14 +51,6 @@ func (f *family) observe(pid int, all bool, gone <-chan struct{}) {
 		f.release()
 	default:
 	}
-}
-
-// descendants are the children of all threads, and their descendants.
-func descendants(pid int) (list []int) {
-	for _, child := range proc.Children(pid) {
-		list = append(append(list, child), descendants(child)...)
-	}
-	return list
 }
 
 // end kills them and waits for their ends.

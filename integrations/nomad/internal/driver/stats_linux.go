@@ -69,12 +69,11 @@ func taskUsage(before, now usage, elapsed time.Duration, mhz float64) *proto.Tas
 
 // descendants sums the present and past use of the processes below one.
 func descendants(pid int) (sum usage) {
-	for pids := proc.Children(pid); len(pids) > 0; pids = pids[1:] {
-		dir := fmt.Sprintf("/proc/%d/", pids[0])
+	for _, pid := range proc.Descendants(pid) {
+		dir := fmt.Sprintf("/proc/%d/", pid)
 		stat, _ := os.ReadFile(dir + "stat")
 		status, _ := os.ReadFile(dir + "status")
 		sum.add(string(stat), string(status))
-		pids = append(pids, proc.Children(pids[0])...)
 	}
 	return sum
 }
