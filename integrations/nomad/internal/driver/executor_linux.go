@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -177,16 +179,10 @@ func load(agent agentConfig) (*config.File, host.Options, error) {
 	if diags.HasErrors() {
 		return nil, host.Options{}, diagnosed(diags)
 	}
-	all := options.Sandboxes
-	options.Sandboxes = map[string]host.Definition{}
-	for _, def := range all { // a task's host has one definition, and runs no program that those of others write
+	for _, def := range options.Sandboxes { // a task's host has one definition, and runs no program that those of others write
 		options.OtherBinds = append(options.OtherBinds, def.BindPaths...)
 	}
-	for _, name := range agent.Sandboxes {
-		if def, ok := all[name]; ok {
-			options.Sandboxes[name] = def
-		}
-	}
+	maps.DeleteFunc(options.Sandboxes, func(name string, _ host.Definition) bool { return !slices.Contains(agent.Sandboxes, name) })
 	options.DefaultSandbox = ""
 	options.Inject = map[string]shared.Engine{"native": native.New(), "bwrap": bwrap.New()}
 	options.Protected = append(options.Protected, agent.Definitions)
