@@ -23,7 +23,7 @@ import (
 // New makes the engine. It reads nothing before its first use.
 func New() shared.Engine {
 	e := &engine{sessions: sessions{open: map[sessionKey]*session{}}}
-	e.early = sync.OnceValues(e.startEarly)
+	e.early = sync.OnceValues(func() (*holder.StandaloneInit, error) { return newSession(&shared.Spec{}).startStandalone(true) })
 	e.Engine = cmdengine.New(cmdengine.Config{
 		Info:       info,
 		Probe:      e.probe,

@@ -107,10 +107,6 @@ func (e *engine) StartEarly(ctx context.Context) {
 	}
 }
 
-func (e *engine) startEarly() (*holder.StandaloneInit, error) {
-	return newSession(&shared.Spec{}).startStandalone(true)
-}
-
 func (s *session) startStandalone(network bool) (*holder.StandaloneInit, error) {
 	return holder.StartStandalone(s.config, sandboxinit.StandaloneArg, network)
 }
