@@ -47,9 +47,8 @@ func (e *engine) open(_ context.Context, spec *shared.Spec) error {
 }
 
 type openSandbox struct {
-	spec    *shared.Spec
-	table   *mountplan.Table
-	support *mountplan.Support
+	spec  *shared.Spec
+	table *mountplan.Table
 	// network passes connections between a command's network and the host's; may be nil.
 	network *gated.Network
 	rooted  bool // see [sandboxinit.Confinement]
@@ -69,11 +68,11 @@ func attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attachment, error)
 		// bubblewrap mounts devices either writable or unusable, and root's commands own them.
 		return nil, &shared.Error{Kind: shared.ErrUnsupported, Attribute: "devices", Message: "a command of root could change the modes of the host's devices", Hint: `use engine = "native"`}
 	}
-	s := &openSandbox{spec: spec, support: &mountplan.Support{Reason: `engine "bwrap" has no overlays; use engine "native"`}, network: network, rooted: !filter.NestedUserNamespaces}
+	support := &mountplan.Support{Reason: `engine "bwrap" has no overlays; use engine "native"`}
 	if network != nil {
-		s.support.Nameserver = gate.Nameserver
+		support.Nameserver = gate.Nameserver
 	}
-	s.table = &mountplan.Table{Facts: mountplan.Look(), Support: s.support, Spec: s.spec}
+	s := &openSandbox{spec: spec, table: &mountplan.Table{Facts: mountplan.Look(), Support: support, Spec: spec}, network: network, rooted: !filter.NestedUserNamespaces}
 	drawn, err := s.table.Draw()
 	if err != nil {
 		return nil, err
@@ -84,7 +83,7 @@ func attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attachment, error)
 	return &cmdengine.Attachment{
 		Launch:   s.launch,
 		Plan:     s.plan,
-		Events:   func() []shared.Event { return mountplan.Events(s.support, spec) },
+		Events:   func() []shared.Event { return mountplan.Events(support, spec) },
 		Fresh:    nsengine.FreshHome(s.spec, false),
 		Diagnose: s.diagnose,
 	}, nil
