@@ -10,6 +10,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
+	"github.com/sbxhost/sbxhost/shared/enginetest/internal/contract"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/probes"
 	"github.com/sbxhost/sbxhost/shared/enginetest/internal/scene"
 )
@@ -162,21 +163,15 @@ func (r Results) WriteTable(w io.Writer, brief bool) error {
 	return err
 }
 
-// known are the features that this kit knows.
-var known = shared.Features{
-	shared.FeatureUnconfined, shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkNames, shared.FeatureNetworkProxy,
-	shared.FeatureNetworkInject, shared.FeatureNetworkPorts, shared.FeatureNetworkTranslated, shared.FeatureNetworkTCP,
-	shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost, shared.FeatureRemap, shared.FeatureOverlay, shared.FeatureOverlayKept,
-	shared.FeatureTmpfs, shared.FeatureSourceFD, shared.FeatureNested, shared.FeatureHidden, shared.FeatureHomePrivate,
-	shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureProcesses, shared.FeatureKernelFiltered,
-	shared.FeatureMetadata, shared.FeatureDevices, shared.FeatureTTY, shared.FeatureTrace,
-	shared.FeatureUser, shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs, shared.FeatureLimitOpenFiles,
-	shared.FeatureLimitTempSize,
+// known returns the features that this kit knows: those that a Spec asks for, and others.
+func known() shared.Features {
+	return append(contract.Asked(), shared.FeatureUnconfined, shared.FeatureNetworkProxy, shared.FeatureNetworkTranslated, shared.FeatureNetworkTCP,
+		shared.FeatureOverlayKept, shared.FeatureSourceFD, shared.FeatureProcesses, shared.FeatureTTY, shared.FeatureTrace)
 }
 
 // unknown are an engine's features that this kit does not know.
 func unknown(claims shared.Features) shared.Features {
-	return slices.DeleteFunc(slices.Clone(claims), known.Has)
+	return slices.DeleteFunc(slices.Clone(claims), known().Has)
 }
 
 // notKnown warns of unknown features.
@@ -191,7 +186,7 @@ func (r Results) Claims() (may, drop []shared.Feature) {
 		bad[one.Feature] = bad[one.Feature] || one.Status.Bad() || one.Found.Bad()
 		untried[one.Feature] = untried[one.Feature] || one.Group != groupContract && one.Status == Skipped && one.Found == ""
 	}
-	for _, f := range known {
+	for _, f := range known() {
 		switch {
 		case bad[f] && r.claims.Has(f):
 			drop = append(drop, f)
