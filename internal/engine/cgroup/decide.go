@@ -18,19 +18,15 @@ const (
 	PIDs   Controller = "pids"   // processes and threads
 )
 
+// those are the controllers that are chosen.
+func those(chosen func(Controller) bool) []Controller {
+	return slices.DeleteFunc([]Controller{Memory, CPU, PIDs}, func(c Controller) bool { return !chosen(c) })
+}
+
 // needs are the controllers for the limits that are set.
 func (l Limits) needs() []Controller {
-	var out []Controller
-	if l.Memory > 0 {
-		out = append(out, Memory)
-	}
-	if l.CPUs > 0 {
-		out = append(out, CPU)
-	}
-	if l.PIDs > 0 {
-		out = append(out, PIDs)
-	}
-	return out
+	set := map[Controller]bool{Memory: l.Memory > 0, CPU: l.CPUs > 0, PIDs: l.PIDs > 0}
+	return those(func(c Controller) bool { return set[c] })
 }
 
 // A Place is a directory of the cgroup file system in which this process can make groups.

@@ -63,13 +63,9 @@ func try(version int, dir string) []Controller {
 }
 
 func present(version int, group string) []Controller {
-	var out []Controller
-	for _, c := range [...]Controller{Memory, CPU, PIDs} {
-		if unix.Access(filepath.Join(group, Limits{}.settings(version, c)[0].file), unix.W_OK) == nil {
-			out = append(out, c)
-		}
-	}
-	return out
+	return those(func(c Controller) bool {
+		return unix.Access(filepath.Join(group, Limits{}.settings(version, c)[0].file), unix.W_OK) == nil
+	})
 }
 
 // prefix marks this package's groups.
@@ -98,10 +94,6 @@ func manager(uid int) *Manager {
 		return nil
 	}
 	names := strings.Fields(string(list))
-	for _, c := range [...]Controller{Memory, CPU, PIDs} {
-		if slices.Contains(names, string(c)) {
-			m.Controllers = append(m.Controllers, c)
-		}
-	}
+	m.Controllers = those(func(c Controller) bool { return slices.Contains(names, string(c)) })
 	return &m
 }

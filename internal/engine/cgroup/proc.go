@@ -33,11 +33,8 @@ func hierarchies(mountinfo, cgroups string) []hierarchy {
 			h.version = 2
 		case "cgroup":
 			h.version = 1
-			for _, option := range strings.Split(right[2], ",") {
-				if c := Controller(option); c == Memory || c == CPU || c == PIDs {
-					h.controllers = append(h.controllers, c)
-				}
-			}
+			options := strings.Split(right[2], ",")
+			h.controllers = those(func(c Controller) bool { return slices.Contains(options, string(c)) })
 			if len(h.controllers) == 0 {
 				continue
 			}
