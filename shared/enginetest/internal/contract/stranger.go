@@ -59,15 +59,15 @@ func kindOf(err error) pb.Error_Kind {
 // token and with a wrong one. If the engine cannot be reached, or refuses each as UNAUTHENTICATED,
 // it returns nil. Otherwise the error says what the engine did.
 func callAsStranger(ctx context.Context, address net.Addr) error {
-	reached, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, address.Network(), address.String())
+	dial := func(ctx context.Context, _ string) (net.Conn, error) {
+		return (&net.Dialer{Timeout: time.Second}).DialContext(ctx, address.Network(), address.String())
+	}
+	reached, err := dial(ctx, "")
 	if err != nil {
 		return ctx.Err() // nobody is let in
 	}
 	reached.Close()
-	conn, err := grpc.NewClient("passthrough:///engine", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(
-		func(ctx context.Context, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, address.Network(), address.String())
-		}))
+	conn, err := grpc.NewClient("passthrough:///engine", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(dial))
 	if err != nil {
 		return err
 	}
