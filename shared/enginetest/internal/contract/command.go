@@ -88,9 +88,9 @@ func commandRules() []Rule {
 			})
 		}},
 		{ID: "command.10", Title: "Plan runs nothing, and shows no value of a variable", run: plans},
-		{ID: "command.11", Title: "commands of one sandbox do not see each other's processes", Features: []shared.Feature{shared.FeatureProcessesHidden}, run: apart},
+		{ID: "command.11", Title: "commands of one sandbox do not see each other's processes", Features: shared.Features{shared.FeatureProcessesHidden}, run: apart},
 		{ID: "command.13", Title: "the mask of file modes is no weaker, and the priority no higher, than the engine's own", run: maskAndPriority},
-		{ID: "command.16", Title: "a trace tells what a command failed at, and is all that it changes", Features: []shared.Feature{shared.FeatureTrace}, run: tracedCommand},
+		{ID: "command.16", Title: "a trace tells what a command failed at, and is all that it changes", Features: shared.Features{shared.FeatureTrace}, run: tracedCommand},
 		{ID: "command.14", Title: "no error tells the value of a variable", run: func(s *subject) {
 			sandbox := s.open()
 			for name, change := range map[string]func(*shared.Command){
@@ -110,10 +110,10 @@ func commandRules() []Rule {
 			}
 		}},
 		{ID: "command.15", Title: "what Plan says is what runs: the launcher's words, each mount and its access", run: planned},
-		{ID: "command.17", Title: "what is written to an overlay is where KeptOverlay says, and not in its source", Features: []shared.Feature{shared.FeatureOverlayKept}, run: keptOverlay},
-		{ID: "command.20", Title: "in a session without an ID, each command has an overlay of its own, which ends with it", Features: []shared.Feature{shared.FeatureOverlay}, run: ownOverlay},
-		{ID: "command.18", Title: "the secret of a credential is in no plan, event, variable or argument", Features: []shared.Feature{shared.FeatureNetworkInject}, run: keptSecret},
-		{ID: "command.21", Title: "to a host of a credential, the engine is the server of TLS, and goes on to no host whose certificate nobody trusts", Features: []shared.Feature{shared.FeatureNetworkInject}, run: terminates},
+		{ID: "command.17", Title: "what is written to an overlay is where KeptOverlay says, and not in its source", Features: shared.Features{shared.FeatureOverlayKept}, run: keptOverlay},
+		{ID: "command.20", Title: "in a session without an ID, each command has an overlay of its own, which ends with it", Features: shared.Features{shared.FeatureOverlay}, run: ownOverlay},
+		{ID: "command.18", Title: "the secret of a credential is in no plan, event, variable or argument", Features: shared.Features{shared.FeatureNetworkInject}, run: keptSecret},
+		{ID: "command.21", Title: "to a host of a credential, the engine is the server of TLS, and goes on to no host whose certificate nobody trusts", Features: shared.Features{shared.FeatureNetworkInject}, run: terminates},
 		{ID: "command.12", Title: "a command has its three files and no other, and finds signals neither blocked nor ignored", run: plainProcess},
 	}
 }

@@ -21,7 +21,7 @@ func sessionRules() []Rule {
 		{ID: "session.04", Title: "limits bound all of it together", Features: append(claimed, shared.FeatureLimitPIDs), run: boundTogether},
 		{ID: "session.05", Title: "a sandbox with another network or limit is refused while one is open", Features: append(claimed, shared.FeatureNetworkHost, shared.FeatureLimitOpenFiles), run: refusesOthers},
 		{ID: "session.06", Title: "an event of the network tells whose it is where commands share that, and not elsewhere", Features: append(claimed, shared.FeatureNetworkNames), run: tellsWhose},
-		{ID: "session.07", Title: "commands of a session share the home, or an event says that each has its own", Features: []shared.Feature{shared.FeatureHomePrivate}, run: sharesHome},
+		{ID: "session.07", Title: "commands of a session share the home, or an event says that each has its own", Features: shared.Features{shared.FeatureHomePrivate}, run: sharesHome},
 	}
 }
 

@@ -80,7 +80,7 @@ func streamRules() []Rule {
 			}
 		}},
 		{ID: "stream.12", Title: "the caller may close its files when Start has returned", run: closedEarly},
-		{ID: "stream.13", Title: "a terminal that the host owns", Features: []shared.Feature{shared.FeatureTTY}, run: hostTerminal},
+		{ID: "stream.13", Title: "a terminal that the host owns", Features: shared.Features{shared.FeatureTTY}, run: hostTerminal},
 		{ID: "stream.16", Title: "input that the command does not read holds its writer up", run: inputPressure},
 		{ID: "stream.17", Title: "what was written before the end is there for a reader who comes late", run: lateReader},
 	}

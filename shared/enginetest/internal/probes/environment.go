@@ -17,8 +17,8 @@ func environmentProbes() []Probe {
 		{ID: "env.04", Title: "variables of the engine's process", Unmodelled: decidedByEngine,
 			act: "variables HOME USER LOGNAME SHELL TERM LANG GOCACHE HOSTNAME SSH_AUTH_SOCK XDG_RUNTIME_DIR", Maybe: true},
 		{ID: "env.05", Title: "a variable for the loader acts on the launcher, outside", Only: OnlyLinux, custom: loaderVariables},
-		{ID: "env.08", Title: "a command that is in the PATH of the host alone", Features: []shared.Feature{shared.FeatureFilesystemMinimal}, Unmodelled: decidedByEngine, custom: hostPath},
-		{ID: "env.11", Title: "files that a shell of the host's user reads its settings from", Features: []shared.Feature{shared.FeatureFilesystemMinimal}, Only: OnlyLinux,
+		{ID: "env.08", Title: "a command that is in the PATH of the host alone", Features: shared.Features{shared.FeatureFilesystemMinimal}, Unmodelled: decidedByEngine, custom: hostPath},
+		{ID: "env.11", Title: "files that a shell of the host's user reads its settings from", Features: shared.Features{shared.FeatureFilesystemMinimal}, Only: OnlyLinux,
 			act: "read /etc/bash.bashrc.local /root/.bashrc /root/.profile", Maybe: true},
 	}
 }

@@ -211,7 +211,7 @@ func networkProbes() []Probe {
 		linux("net.23", "raw sockets on the host's network", "do socket 2 3 1 or do socket 10 3 58", onHostNetwork),
 		{ID: "net.24", Title: "privileged ports of the host", Only: OnlyLinux, Maybe: true, trial: onHostNetwork, ownNetwork: true,
 			act: "listen 127.0.0.1:1 127.0.0.1:7 127.0.0.1:9 127.0.0.1:19"},
-		{ID: "net.25", Title: "the host's loopback, from a network that is said to be translated", Features: []shared.Feature{shared.FeatureNetworkTranslated},
+		{ID: "net.25", Title: "the host's loopback, from a network that is said to be translated", Features: shared.Features{shared.FeatureNetworkTranslated},
 			prepare: listen("tcp", "127.0.0.1:0"), trial: onHostNetwork, act: dialTCP},
 		refused("net.27", "a name that no rule lists", listenNamed, byName),
 		{ID: "net.36", Title: "a name that one rule lists and another denies, of which an event tells", prepare: listenNamed,
@@ -273,10 +273,10 @@ func networkProbes() []Probe {
 			s.Values["end"] = s.Values["addr"][1:]
 			s.Needs(!strings.ContainsAny(s.Values["end"][:1], "-.:"), "no rule can list the end of the machine's name")
 		}, change(byName).and(rule("{end} private"))),
-		{ID: "net.40", Title: "a name that a rule lists works by the proxy of each variable", Works: true, Unmodelled: decidedByProxy, Features: []shared.Feature{shared.FeatureNetworkProxy},
+		{ID: "net.40", Title: "a name that a rule lists works by the proxy of each variable", Works: true, Unmodelled: decidedByProxy, Features: shared.Features{shared.FeatureNetworkProxy},
 			prepare: listenNamed, trial: change(byName).and(listed),
 			act: "dial HTTP_PROXY {addr} {canary} then dial HTTPS_PROXY {addr} {canary} then dial ALL_PROXY {addr} {canary}"},
-		{ID: "net.41", Title: "a name that no rule lists, and its address, by each proxy", Unmodelled: decidedByProxy, Features: []shared.Feature{shared.FeatureNetworkProxy},
+		{ID: "net.41", Title: "a name that no rule lists, and its address, by each proxy", Unmodelled: decidedByProxy, Features: shared.Features{shared.FeatureNetworkProxy},
 			prepare: listenWeb, trial: byName, act: "by-any-proxy {canary} {addr} {numeric}", grant: listed},
 		toHost("net.30", "a port of the host that host_ports does not list", "tcp", listen("tcp", "127.0.0.1:0"), byName),
 		toHost("net.31", "the host's own address, with a list of names", "tcp", listenOutward, byName),

@@ -54,7 +54,7 @@ func processProbes() []Probe {
 			prepare: linkOfNamespace(name), act: "namespace " + name + " {namespace}"}
 	}
 	limit := func(id, title string, feature shared.Feature, limits, granted shared.Limits, act string) Probe {
-		return Probe{ID: id, Title: title, Unmodelled: decidedByLimits, Features: []shared.Feature{feature}, trial: limiting(limits), act: act, grant: limiting(granted)}
+		return Probe{ID: id, Title: title, Unmodelled: decidedByLimits, Features: shared.Features{feature}, trial: limiting(limits), act: act, grant: limiting(granted)}
 	}
 	notNone := func(set string) string { return "!read-canary " + set + ":{tab}0000000000000000 /proc/self/status" }
 	const gains = "!read-canary NoNewPrivs:{tab}1 /proc/self/status"
@@ -108,12 +108,12 @@ func processProbes() []Probe {
 		limit("proc.37", "more memory than the limit, in many processes", shared.FeatureLimitMemory,
 			shared.Limits{Memory: 256 << 20}, shared.Limits{Memory: 2 << 30}, "allocate 8 50"),
 		limit("proc.38", "more open files than the limit", shared.FeatureLimitOpenFiles, shared.Limits{OpenFiles: 64}, shared.Limits{OpenFiles: 256}, "open-files 100"),
-		{ID: "proc.39", Title: "more processor time than the limit", Unmodelled: decidedByLimits, Features: []shared.Feature{shared.FeatureLimitCPUs},
+		{ID: "proc.39", Title: "more processor time than the limit", Unmodelled: decidedByLimits, Features: shared.Features{shared.FeatureLimitCPUs},
 			trial: limiting(shared.Limits{CPUs: 0.25}), act: "burn 2s 800ms",
 			grant: limiting(shared.Limits{CPUs: 4}).and(does("burn 50s 800ms"))}, // on a machine that has much else to do
 		privileged("proc.40", "raising a limit of resources", "-do prlimit64 0 4 "+low+low+" 0 then do prlimit64 0 4 "+low+high+" 0"),
 		{ID: "proc.41", Title: "what another user than the one it is to run as may do", Unmodelled: "credentials decide it, and no profile",
-			Features: []shared.Feature{shared.FeatureUser}, custom: asAnotherUser},
+			Features: shared.Features{shared.FeatureUser}, custom: asAnotherUser},
 		// Of its processor time: no limit.
 		{ID: "proc.42", Title: "limits of the host's processes", Only: OnlyLinux, prepare: scene.NeedVictim, act: "do prlimit64 {pid} 0 " + strings.Repeat(`\xff`, 16) + " 0"},
 	}

@@ -176,7 +176,7 @@ func readProbes() []Probe {
 		{ID: "read.35", Title: "the init's environment, memory and files", Only: OnlyLinux, act: "reach /proc/1/environ /proc/1/mem /proc/1/exe $(/proc/1/fd/*)",
 			grant: does("reach /proc/$child/environ /proc/$child/mem /proc/$child/exe $(/proc/$child/fd/*)")},
 		{ID: "read.77", Title: "a device that is listed can be opened", Only: OnlyLinux, prepare: openFuse, Works: true, Refusal: true, trial: withFuse, act: "open " + fuse},
-		{ID: "read.78", Title: "a device that is not", Only: OnlyLinux, Features: []shared.Feature{shared.FeatureMetadata}, prepare: haveFuse, act: "stat " + fuse},
+		{ID: "read.78", Title: "a device that is not", Only: OnlyLinux, Features: shared.Features{shared.FeatureMetadata}, prepare: haveFuse, act: "stat " + fuse},
 		{ID: "read.37", Title: "whether a file that no mount shows is there", act: "stat {outside}/secret", grant: showOutside},
 		{ID: "read.36", Title: "the host's root by .. from every directory, and by chroot", Only: OnlyLinux, act: upwards},
 	}

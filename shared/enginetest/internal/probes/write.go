@@ -40,7 +40,7 @@ func writeProbes() []Probe {
 		return Probe{ID: id, Title: title, show: "{shown}", act: act, grant: writable}
 	}
 	capOf := func(id, place string, trial change) Probe {
-		return Probe{ID: id, Title: "more than the cap of " + place, Features: []shared.Feature{shared.FeatureLimitTempSize},
+		return Probe{ID: id, Title: "more than the cap of " + place, Features: shared.Features{shared.FeatureLimitTempSize},
 			act: "fill " + place + " 16777216", trial: limiting(shared.Limits{TempSize: 8 << 20}).and(trial), grant: limiting(shared.Limits{TempSize: 64 << 20})}
 	}
 	ofSharedMemory := capOf("write.46", "/dev/shm", nil)
@@ -156,7 +156,7 @@ func leftoverProbes() []Probe {
 			prepare: all(makeDir("outside/dir"), linkTo("{outside}/dir", "ws/evil")), trial: elsewhere("{ws}/evil/made"), act: "nothing", after: notOnHost("{outside}/dir/made")},
 		{ID: "write.70", Title: "a source that became a symlink after Open", Unmodelled: decidedByEngine, custom: swappedSource},
 		{ID: "write.71", Title: "a source that becomes a symlink while commands start", Unmodelled: decidedByEngine,
-			Features: []shared.Feature{shared.FeatureSourceFD}, custom: racedSource},
+			Features: shared.Features{shared.FeatureSourceFD}, custom: racedSource},
 		{ID: "write.72", Title: "a missing destination in the workspace leaves no stub", Refusal: true, Works: true,
 			trial: elsewhere("{ws}/new/place"), act: "nothing", after: notOnHost("{ws}/new")},
 		{ID: "write.73", Title: "nothing stays mounted on the host", Only: OnlyLinux, Works: true, show: "{shown}", act: "nothing", after: func(s *scene.Scene) error {
