@@ -46,13 +46,13 @@ func (s *Store) FirstToday(ctx context.Context, what string) (bool, error) {
 	if list, err := noted.list(); err != nil || slices.ContainsFunc(list, same) {
 		return err != nil, err
 	}
-	err := noted.change(ctx, func(list []Finding) ([]Finding, error) {
+	err := noted.change(ctx, func(list []Finding) []Finding {
 		if first = !slices.ContainsFunc(list, same); !first {
-			return nil, errUnchanged
+			return list
 		}
 		list = slices.DeleteFunc(list, func(t Finding) bool { return !recent(t) })
 		list = append(list, Finding{Path: what, At: now.UTC()})
-		return list[max(0, len(list)-maxFindings):], nil
+		return list[max(0, len(list)-maxFindings):]
 	})
 	return first, err
 }
@@ -60,7 +60,7 @@ func (s *Store) FirstToday(ctx context.Context, what string) (bool, error) {
 // AddFindings adds to the list, and replaces equal entries: a harmless change must not hide an earlier
 // one at the same path. A finding whose file is gone stays: a command can move it away for a moment.
 func (s *Store) AddFindings(ctx context.Context, made []Finding, still func(*Finding) bool) error {
-	return s.findingsFile().change(ctx, func(list []Finding) ([]Finding, error) {
+	return s.findingsFile().change(ctx, func(list []Finding) []Finding {
 		list = slices.DeleteFunc(list, func(t Finding) bool {
 			return slices.ContainsFunc(made, func(m Finding) bool { return m.Path == t.Path && m.Description == t.Description })
 		})
@@ -78,7 +78,7 @@ func (s *Store) AddFindings(ctx context.Context, made []Finding, still func(*Fin
 			}
 			list = append(list[:maxFindings-1], rest)
 		}
-		return list, nil
+		return list
 	})
 }
 
@@ -88,14 +88,9 @@ func (s *Store) Findings() ([]Finding, error) { return s.findingsFile().list() }
 // AcknowledgeFindings removes the findings that a person has seen. A finding that was reported
 // again since then stays.
 func (s *Store) AcknowledgeFindings(ctx context.Context, seen []Finding) error {
-	return s.findingsFile().change(ctx, func(list []Finding) ([]Finding, error) {
-		n := len(list)
-		list = slices.DeleteFunc(list, func(t Finding) bool {
+	return s.findingsFile().change(ctx, func(list []Finding) []Finding {
+		return slices.DeleteFunc(list, func(t Finding) bool {
 			return slices.ContainsFunc(seen, func(s Finding) bool { return s.Path == t.Path && s.At.Equal(t.At) })
 		})
-		if len(list) == n {
-			return nil, errUnchanged
-		}
-		return list, nil
 	})
 }

@@ -71,12 +71,9 @@ func (f listFile[T, P]) list() ([]T, error) {
 	return list, err
 }
 
-// errUnchanged says that there is nothing to write.
-var errUnchanged = errors.New("unchanged")
-
-// change replaces the list under the lock, unless change returns errUnchanged.
-func (f listFile[T, P]) change(ctx context.Context, change func([]T) ([]T, error)) error {
-	err := f.locked(ctx, func(dir *os.File) error {
+// change replaces the list under the lock. It writes nothing if the text stays the same.
+func (f listFile[T, P]) change(ctx context.Context, change func([]T) []T) error {
+	return f.locked(ctx, func(dir *os.File) error {
 		var list []T
 		old, err := f.readIn(dir)
 		if err == nil && old != nil {
@@ -85,19 +82,13 @@ func (f listFile[T, P]) change(ctx context.Context, change func([]T) ([]T, error
 		if err != nil {
 			return err
 		}
-		if list, err = change(list); err != nil {
-			return err
-		}
+		list = change(list)
 		text, err := f.encode(list)
-		if err != nil {
+		if err != nil || bytes.Equal(text, old) || old == nil && len(list) == 0 {
 			return err
 		}
 		return f.replace(dir, text)
 	})
-	if errors.Is(err, errUnchanged) {
-		return nil
-	}
-	return err
 }
 
 func (f listFile[T, P]) encode(list []T) ([]byte, error) {

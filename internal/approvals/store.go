@@ -115,13 +115,13 @@ func (s *Store) Find(ctx context.Context, key Key, session string) (*Approval, e
 		return found, err
 	}
 	// Another process may use it up at this moment.
-	err = s.change(ctx, func(list []Approval) ([]Approval, error) {
+	err = s.change(ctx, func(list []Approval) []Approval {
 		i := slices.IndexFunc(list, func(a Approval) bool { return a.ID == found.ID })
 		if i < 0 {
 			found = nil
-			return nil, errUnchanged
+			return list
 		}
-		return slices.Delete(list, i, i+1), nil
+		return slices.Delete(list, i, i+1)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("an approval cannot be used up: %w", err)
@@ -176,9 +176,9 @@ func (s *Store) Add(ctx context.Context, key Key, scope Scope, session string, t
 		a.Session = session
 	}
 	a.ID = a.id()
-	err := s.change(ctx, func(list []Approval) ([]Approval, error) {
+	err := s.change(ctx, func(list []Approval) []Approval {
 		list = slices.DeleteFunc(list, func(have Approval) bool { return have.ID == a.ID })
-		return append(list, a), nil
+		return append(list, a)
 	})
 	if err != nil {
 		return nil, err
@@ -206,24 +206,19 @@ func (s *Store) unexpired(list []Approval) []Approval {
 // Revoke removes the entries for which matches returns true, and returns them.
 func (s *Store) Revoke(ctx context.Context, matches func(*Approval) bool) ([]Approval, error) {
 	var gone []Approval
-	err := s.change(ctx, func(list []Approval) ([]Approval, error) {
-		gone = nil
-		kept := slices.DeleteFunc(list, func(a Approval) bool {
+	err := s.change(ctx, func(list []Approval) []Approval {
+		return slices.DeleteFunc(list, func(a Approval) bool {
 			if matches(&a) {
 				gone = append(gone, a)
 				return true
 			}
 			return false
 		})
-		if gone == nil {
-			return nil, errUnchanged
-		}
-		return kept, nil
 	})
 	return gone, err
 }
 
 // change replaces the list under the lock. It drops expired entries.
-func (s *Store) change(ctx context.Context, change func([]Approval) ([]Approval, error)) error {
-	return s.approvals().change(ctx, func(list []Approval) ([]Approval, error) { return change(s.unexpired(list)) })
+func (s *Store) change(ctx context.Context, change func([]Approval) []Approval) error {
+	return s.approvals().change(ctx, func(list []Approval) []Approval { return change(s.unexpired(list)) })
 }

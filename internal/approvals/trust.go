@@ -48,22 +48,20 @@ func (s *Store) Trusts(path string, content []byte) (bool, *TrustedFile, error) 
 
 // AddTrust records that a text at a path is trusted. It replaces an earlier record.
 func (s *Store) AddTrust(ctx context.Context, path string, content []byte) error {
-	return s.trusted().change(ctx, func(list []TrustedFile) ([]TrustedFile, error) {
+	return s.trusted().change(ctx, func(list []TrustedFile) []TrustedFile {
 		list = slices.DeleteFunc(list, func(t TrustedFile) bool { return t.Path == path })
-		return append(list, TrustedFile{path, sha256Of(string(content)), string(content), time.Now().UTC().Truncate(time.Second)}), nil
+		return append(list, TrustedFile{path, sha256Of(string(content)), string(content), time.Now().UTC().Truncate(time.Second)})
 	})
 }
 
 // RevokeTrust removes a path's record, and reports whether there was one.
 func (s *Store) RevokeTrust(ctx context.Context, path string) (bool, error) {
 	found := false
-	err := s.trusted().change(ctx, func(list []TrustedFile) ([]TrustedFile, error) {
+	err := s.trusted().change(ctx, func(list []TrustedFile) []TrustedFile {
 		n := len(list)
 		list = slices.DeleteFunc(list, func(t TrustedFile) bool { return t.Path == path })
-		if found = len(list) < n; !found {
-			return nil, errUnchanged
-		}
-		return list, nil
+		found = len(list) < n
+		return list
 	})
 	return found, err
 }
