@@ -1,9 +1,6 @@
 package config
 
-import (
-	"fmt"
-	"strconv"
-)
+import "fmt"
 
 // MCP is what a file permits agents that run commands by the Model Context Protocol.
 type MCP struct {
@@ -21,42 +18,34 @@ type MCP struct {
 func (f *File) MCP() MCP { return f.mcp }
 
 var mcpSchema = newBlock("mcp.", []attribute[MCP]{
-	{name: "sandboxes",
-		read:  func(d *decoder, it item, to *MCP) { to.Sandboxes = d.sandboxNames(it) },
-		shown: func(of *MCP) string { return orElse(of.Sandboxes, "the default one") }},
-	{name: "directories",
-		read: func(d *decoder, it item, to *MCP) {
-			before := len(d.diags)
-			if to.Directories = d.hostPaths(it); len(to.Directories) == 0 && len(d.diags) == before {
-				d.invalid(it, "must name a directory, or be left out")
-			}
-		},
-		shown: func(of *MCP) string { return orElse(of.Directories, "the workspace") }},
-	{name: "apply",
-		read:  func(d *decoder, it item, to *MCP) { to.Apply, _ = d.bool(it) },
-		shown: func(of *MCP) string { return strconv.FormatBool(of.Apply) }},
+	aListOrNone("sandboxes", func(x *MCP) *[]string { return &x.Sandboxes }, (*decoder).isolatingSandbox, "sandbox", "the default one"),
+	aListOrNone("directories", func(x *MCP) *[]string { return &x.Directories }, (*decoder).hostPath, "directory", "the workspace"),
+	aBool("apply", func(x *MCP) *bool { return &x.Apply }),
 })
 
-func orElse(list []string, without string) string {
-	if len(list) == 0 {
-		return without
-	}
-	return listOf(list)
+// aListOrNone is a list of things of a kind that may not be empty; a missing one shows the text without.
+func aListOrNone(name string, at func(*MCP) *[]string, read func(*decoder, item) (string, bool), kind, without string) attribute[MCP] {
+	return a(name, at, func(d *decoder, it item) []string {
+		before := len(d.diags)
+		list := d.good(it, func(e item) (string, bool) { return read(d, e) })
+		if len(list) == 0 && len(d.diags) == before {
+			d.invalid(it, "must name a %s, or be left out", kind)
+		}
+		return list
+	}, func(list []string) string {
+		if len(list) == 0 {
+			return without
+		}
+		return listOf(list)
+	})
 }
 
-// sandboxNames are names of the file's sandboxes that isolate.
-func (d *decoder) sandboxNames(it item) []string {
-	before := len(d.diags)
-	names := d.good(it, func(e item) (string, bool) {
-		name, ok := d.sandboxName(d.defined, e)
-		if ok && d.defined.options.Sandboxes[name].Engine == "noop" {
-			d.report(e.at, "Sandbox without isolation", fmt.Sprintf("Sandbox %q has the engine noop, which does not isolate: no agent runs commands with it.", name))
-			return "", false
-		}
-		return name, ok
-	})
-	if len(names) == 0 && len(d.diags) == before {
-		d.invalid(it, "must name a sandbox, or be left out")
+// isolatingSandbox is the name of a sandbox of the file that isolates.
+func (d *decoder) isolatingSandbox(it item) (string, bool) {
+	name, ok := d.sandboxName(d.defined, it)
+	if ok && d.defined.options.Sandboxes[name].Engine == "noop" {
+		d.report(it.at, "Sandbox without isolation", fmt.Sprintf("Sandbox %q has the engine noop, which does not isolate: no agent runs commands with it.", name))
+		ok = false
 	}
-	return names
+	return name, ok
 }
