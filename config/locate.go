@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/shared"
@@ -103,7 +104,7 @@ func locateExpression(expr hcl.Expression, steps []string) hcl.Range {
 		return expr.Range()
 	}
 	for _, pair := range pairs {
-		if key, diags := pair.Key.Value(nil); !diags.HasErrors() && isText(key, steps[0]) {
+		if key, diags := pair.Key.Value(nil); !diags.HasErrors() && key.RawEquals(cty.StringVal(steps[0])) {
 			return locateExpression(pair.Value, steps[1:])
 		}
 	}

@@ -357,7 +357,3 @@ func number(n *big.Float) string {
 	}
 	return n.Text('g', -1)
 }
-
-func isText(v cty.Value, s string) bool {
-	return v.IsKnown() && !v.IsNull() && v.Type() == cty.String && v.AsString() == s
-}
