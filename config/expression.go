@@ -32,13 +32,7 @@ func InputFor(lookupEnv func(string) (string, bool), dir string) EvalInput {
 	if home, _ := lookupEnv("HOME"); filepath.IsAbs(home) {
 		in.Home = home
 	}
-	in.Root = func() (string, error) {
-		top, inGit, err := gitTop(dir)
-		if err != nil || inGit {
-			return top, err
-		}
-		return dir, nil
-	}
+	in.Root = func() (string, error) { return gitTop(dir) }
 	return in
 }
 

@@ -77,12 +77,9 @@ func Find(opts LookupOptions) (string, Origin, error) {
 		return namedFile(opts, path, OriginEnvironment)
 	}
 
-	top, inGit, err := gitTop(opts.Dir)
+	top, err := gitTop(opts.Dir)
 	if err != nil {
 		return "", OriginWorkspace, err
-	}
-	if !inGit {
-		top = filepath.Clean(opts.Dir)
 	}
 	paths := filesUpTo(filepath.Clean(opts.Dir), top)
 	user := userFile(opts.Getenv)
@@ -113,7 +110,7 @@ func filesUpTo(dir, top string) (paths []string) {
 		for _, name := range fileNames {
 			paths = append(paths, filepath.Join(dir, name))
 		}
-		if dir == top || dir == filepath.Dir(dir) {
+		if dir == top {
 			return paths
 		}
 	}
@@ -162,18 +159,19 @@ func userFile(getenv func(string) string) string {
 }
 
 // gitTop is the nearest directory from dir upwards with a .git, which is a directory, or a file in
-// worktrees and submodules.
-func gitTop(dir string) (string, bool, error) {
-	for dir = filepath.Clean(dir); ; dir = filepath.Dir(dir) {
-		_, err := os.Stat(filepath.Join(dir, ".git"))
+// worktrees and submodules; dir itself if there is none.
+func gitTop(dir string) (string, error) {
+	dir = filepath.Clean(dir)
+	for top := dir; ; top = filepath.Dir(top) {
+		_, err := os.Stat(filepath.Join(top, ".git"))
 		if err == nil {
-			return dir, true, nil
+			return top, nil
 		}
 		if !absent(err) {
-			return "", false, fmt.Errorf("looking for the git top level: %w", err)
+			return "", fmt.Errorf("looking for the git top level: %w", err)
 		}
-		if dir == filepath.Dir(dir) {
-			return "", false, nil
+		if top == filepath.Dir(top) {
+			return dir, nil
 		}
 	}
 }
