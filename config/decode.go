@@ -64,15 +64,10 @@ func (d *decoder) sandboxes(f *File, blocks hcl.Blocks) {
 		if dup {
 			continue
 		}
-		b := &sandboxBlock{header: block.DefRange}
-		b.body, _ = block.Body.(*hclsyntax.Body)
 		if config != nil {
-			b.config, b.configAt = config.Body, config.DefRange
-			if native, ok := config.Body.(*hclsyntax.Body); ok {
-				d.dryRun(native)
-			}
+			d.dryRun(config.Body.(*hclsyntax.Body))
 		}
-		f.sandboxes[name] = b
+		f.sandboxes[name] = &sandboxBlock{block, config}
 		f.names = append(f.names, name)
 		f.options.Sandboxes[name] = def
 	}

@@ -63,10 +63,7 @@ func (d *decoder) embeddedOptions(body hcl.Body, config *hcl.Block, engine strin
 		d.report(needed, "Engine not available", fmt.Sprintf("The options of engine %s are not known: %v.", engine, err))
 		return nil
 	}
-	if config == nil {
-		return d.options(nil, needed, needed, engine, schema)
-	}
-	return d.options(config.Body, needed, config.DefRange, engine, schema)
+	return d.options(config, needed, engine, schema)
 }
 
 // valueIn evaluates an expression. It refuses marked inputs and results.

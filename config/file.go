@@ -47,10 +47,8 @@ type File struct {
 }
 
 type sandboxBlock struct {
-	header   hcl.Range
-	body     *hclsyntax.Body
-	config   hcl.Body // nil without a config block
-	configAt hcl.Range
+	*hcl.Block
+	config *hcl.Block // nil without one
 }
 
 // Load reads and parses the file at path, or the built-in default if path is empty. The File is

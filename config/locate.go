@@ -30,12 +30,12 @@ func (f *File) locate(sandbox, attribute string) (at hcl.Range, attr *hcl.Attrib
 		return hcl.Range{}, nil, false
 	}
 	steps := splitAttribute(attribute)
-	if len(steps) > 0 && slices.Contains([]string{"default_sandbox", "workspace", "approvals", "audit", "mcp"}, steps[0]) && f.body != nil {
-		at, attr = locateIn(f.body, b.header, steps)
+	if len(steps) > 0 && slices.Contains([]string{"default_sandbox", "workspace", "approvals", "audit", "mcp"}, steps[0]) {
+		at, attr = locateIn(f.body, b.DefRange, steps)
 		return at, attr, true
 	}
 	// The rest is NAME.ATTRIBUTE of an engine or credential block; NAME can contain dots.
-	if kind, rest, _ := strings.Cut(attribute, "."); (kind == "engine" || kind == "credential") && f.body != nil {
+	if kind, rest, _ := strings.Cut(attribute, "."); kind == "engine" || kind == "credential" {
 		dot := strings.LastIndexByte(rest, '.')
 		for _, block := range f.body.Blocks {
 			if dot > 0 && block.Type == kind && slices.Equal(block.Labels, []string{rest[:dot]}) {
@@ -44,10 +44,7 @@ func (f *File) locate(sandbox, attribute string) (at hcl.Range, attr *hcl.Attrib
 			}
 		}
 	}
-	if b.body == nil {
-		return b.header, nil, true
-	}
-	at, attr = locateInSandbox(b.body, b.header, attribute)
+	at, attr = locateInSandbox(b.Body, b.DefRange, attribute)
 	return at, attr, true
 }
 

@@ -31,7 +31,7 @@ func (f *File) EngineOptions(sandbox string, schema shared.OptionSchema) (json.R
 		schema = shared.OptionSchema{Attributes: d.written(b.config)}
 	}
 	needed, _ := f.Locate(sandbox, "config")
-	raw := d.options(b.config, needed, b.configAt, cmp.Or(f.options.Sandboxes[sandbox].Engine, "auto"), schema)
+	raw := d.options(b.config, needed, cmp.Or(f.options.Sandboxes[sandbox].Engine, "auto"), schema)
 	if diags := f.source.Finish(d.diags); diags.HasErrors() {
 		return nil, diags
 	}
@@ -79,11 +79,11 @@ func (f *File) dockersOptions(sandbox string) bool {
 }
 
 // written lists the attributes of a config block, which may be nil, with the types of their values.
-func (d *decoder) written(config hcl.Body) (list []shared.OptionAttribute) {
-	body, ok := config.(*hclsyntax.Body)
-	if !ok {
+func (d *decoder) written(config *hcl.Block) (list []shared.OptionAttribute) {
+	if config == nil {
 		return nil
 	}
+	body := config.Body.(*hclsyntax.Body)
 	for _, name := range slices.Sorted(maps.Keys(body.Attributes)) {
 		attr := shared.OptionAttribute{Name: name, Type: shared.OptionString}
 		val, _ := d.evaluate("config."+name, body.Attributes[name].Expr)
@@ -102,10 +102,9 @@ func (d *decoder) written(config hcl.Body) (list []shared.OptionAttribute) {
 	return list
 }
 
-// options decodes body. It is nil without a config block; needed is then the attribute that needs
-// one.
-func (d *decoder) options(body hcl.Body, needed, configAt hcl.Range, engine string, own shared.OptionSchema) json.RawMessage {
-	if body == nil {
+// options decodes a config block, which may be nil; needed is then the attribute that needs one.
+func (d *decoder) options(config *hcl.Block, needed hcl.Range, engine string, own shared.OptionSchema) json.RawMessage {
+	if config == nil {
 		for _, attr := range own.Attributes {
 			if attr.Required {
 				d.report(needed, "Missing config block",
@@ -116,10 +115,10 @@ func (d *decoder) options(body hcl.Body, needed, configAt hcl.Range, engine stri
 	}
 	none := len(own.Attributes) == 0
 	if none && launch.IsAuto(engine) {
-		d.report(configAt, "No engine for these options", "The engines that \"auto\" may choose here have no option in common: name one of them with the attribute engine.")
+		d.report(config.DefRange, "No engine for these options", "The engines that \"auto\" may choose here have no option in common: name one of them with the attribute engine.")
 		return nil
 	} else if none {
-		d.report(configAt, "No options", "The engine has no options of its own: remove the config block.")
+		d.report(config.DefRange, "No options", "The engine has no options of its own: remove the config block.")
 		return nil
 	}
 
@@ -127,13 +126,13 @@ func (d *decoder) options(body hcl.Body, needed, configAt hcl.Range, engine stri
 	for _, a := range own.Attributes {
 		s.Attributes = append(s.Attributes, hcl.AttributeSchema{Name: a.Name})
 	}
-	content := d.content(body, s)
+	content := d.content(config.Body, s)
 	out := make(map[string]any, len(content.Attributes))
 	for _, a := range own.Attributes {
 		attr := content.Attributes[a.Name]
 		if attr == nil {
 			if a.Required {
-				d.report(configAt, "Missing attribute", fmt.Sprintf("The engine needs config.%s.", a.Name))
+				d.report(config.DefRange, "Missing attribute", fmt.Sprintf("The engine needs config.%s.", a.Name))
 			}
 			continue
 		}
@@ -144,11 +143,7 @@ func (d *decoder) options(body hcl.Body, needed, configAt hcl.Range, engine stri
 		it.name = "config." + a.Name
 		out[a.Name] = d.option(it, a.Type)
 	}
-	raw, err := json.Marshal(out)
-	if err != nil { // cannot happen: the maps and values are plain
-		d.report(configAt, "Options cannot be passed on", err.Error())
-		return nil
-	}
+	raw, _ := json.Marshal(out) // the maps and values are plain
 	return raw
 }
 
