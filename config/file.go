@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/source"
@@ -36,7 +35,6 @@ func Sample() []byte { return []byte(sample) }
 type File struct {
 	path      string // absolute; empty for the built-in default
 	source    *source.Text
-	body      *hclsyntax.Body // nil after a syntax error
 	eval      *evaluator
 	dir       string
 	names     []string // of sandboxes, in the file's order
@@ -64,7 +62,6 @@ func Load(path string, input EvalInput) (*File, Diagnostics) {
 			Severity: hcl.DiagError,
 			Summary:  "Configuration cannot be read",
 			Detail:   upperFirst(err.Error()) + ".",
-			Subject:  &hcl.Range{Filename: path, Start: hcl.InitialPos, End: hcl.InitialPos},
 		}})
 		return f, f.diags
 	}
@@ -85,11 +82,9 @@ func Parse(filename string, src []byte, input EvalInput) (*File, Diagnostics) {
 		f.diags = diags
 		return f, f.diags
 	}
-	f.body = f.source.Body()
-
 	d := f.decoder()
 	d.add(diags)
-	d.file(f, f.body)
+	d.file(f, f.source.Body())
 	f.diags = f.source.Finish(d.diags)
 	return f, f.diags
 }
@@ -112,7 +107,7 @@ func (f *File) Names() []string { return slices.Clone(f.names) }
 // [File.EngineOptions] decodes. A caller may set entries of its maps, but not what is in these. A
 // file with errors returns its errors and no options, so that no half-understood policy is in force.
 func (f *File) Options() (host.Options, Diagnostics) {
-	if f.diags.HasErrors() || f.body == nil {
+	if f.diags.HasErrors() {
 		return host.Options{}, f.diags
 	}
 	o := f.options

@@ -31,13 +31,13 @@ func (f *File) locate(sandbox, attribute string) (at hcl.Range, attr *hcl.Attrib
 	}
 	steps := splitAttribute(attribute)
 	if len(steps) > 0 && slices.Contains([]string{"default_sandbox", "workspace", "approvals", "audit", "mcp"}, steps[0]) {
-		at, attr = locateIn(f.body, b.DefRange, steps)
+		at, attr = locateIn(f.source.Body(), b.DefRange, steps)
 		return at, attr, true
 	}
 	// The rest is NAME.ATTRIBUTE of an engine or credential block; NAME can contain dots.
 	if kind, rest, _ := strings.Cut(attribute, "."); kind == "engine" || kind == "credential" {
 		dot := strings.LastIndexByte(rest, '.')
-		for _, block := range f.body.Blocks {
+		for _, block := range f.source.Body().Blocks {
 			if dot > 0 && block.Type == kind && slices.Equal(block.Labels, []string{rest[:dot]}) {
 				at, attr = locateIn(block.Body, block.DefRange(), []string{rest[dot+1:]})
 				return at, attr, true
