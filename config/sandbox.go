@@ -15,11 +15,6 @@ import (
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
-// builtinEngines are the values of `engine` that need no engine block.
-func builtinEngines() []string {
-	return []string{"auto", "native", "bwrap", "landlock", "seatbelt", "docker", "noop"}
-}
-
 // sandbox decodes the body of a sandbox block. It returns the config block, which needs the
 // engine's schema, or nil.
 func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
@@ -44,10 +39,11 @@ func (d *decoder) sandbox(body hcl.Body) (host.Definition, *hcl.Block) {
 
 // knownEngines are the allowed values of engine.
 func (d *decoder) knownEngines() []string {
+	ours := launch.Ours
 	if d.embedded && d.engines != nil {
-		return append([]string{"auto"}, d.engines...)
+		ours = nil
 	}
-	return append(builtinEngines(), d.engines...)
+	return slices.Concat([]string{"auto"}, ours, d.engines)
 }
 
 func (d *decoder) engine(it item) string {

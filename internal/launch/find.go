@@ -22,8 +22,8 @@ import (
 // programPrefix begins the name of an engine's executable.
 const programPrefix = "sbxhost-engine-"
 
-// ours are the engines of this project, which installs them in one directory.
-var ours = []string{"native", "bwrap", "landlock", "seatbelt", "docker", "noop"}
+// Ours are the engines of this project, which installs them in one directory.
+var Ours = []string{"native", "bwrap", "landlock", "seatbelt", "docker", "noop"}
 
 // Separate are those that are separate programs and no part of sbxhost.
 var Separate = []string{"docker"}
@@ -145,7 +145,7 @@ func (s *Engines) Injected(name string) bool {
 
 // Known reports whether there is an engine with that name, here or on another platform.
 func (s *Engines) Known(name string) bool {
-	return slices.Contains(ours, name) || slices.Contains(s.Names(), name) || s.o.Dir != "" && s.beside(name)
+	return slices.Contains(Ours, name) || slices.Contains(s.Names(), name) || s.o.Dir != "" && s.beside(name)
 }
 
 // None reports that there is no engine at all.
@@ -177,8 +177,8 @@ func (s *Engines) Names() []string {
 // SeparatePrograms lists this project's engines that are programs beside this one, with their paths;
 // "" for those of Separate that are missing.
 func (s *Engines) SeparatePrograms() map[string]string {
-	found := make(map[string]string, len(ours))
-	for _, name := range ours {
+	found := make(map[string]string, len(Ours))
+	for _, name := range Ours {
 		if s.beside(name) {
 			found[name] = filepath.Join(s.dir(), programPrefix+name)
 		} else if slices.Contains(Separate, name) {
@@ -264,7 +264,7 @@ func (s *Engines) find(name string) (program, error) {
 	}
 	// Use only this project's engines in this program's directory: the directory is usually in PATH,
 	// and nobody installed its other programs as engines.
-	if dir := s.dir(); dir != "" && paths.IsName(name) && (builtin || slices.Contains(ours, name) || s.o.Dir != "") {
+	if dir := s.dir(); dir != "" && paths.IsName(name) && (builtin || slices.Contains(Ours, name) || s.o.Dir != "") {
 		beside := filepath.Join(dir, programPrefix+name)
 		file, err := hostpath.Installed(beside)
 		if err == nil {
