@@ -82,7 +82,7 @@ func (h *Host) validate() error {
 		return errors.New("Options.StartTimeout is negative")
 	case o.Approvals.SessionTTL < 0:
 		return errors.New("Options.Approvals.SessionTTL is negative")
-	case h.engines.None():
+	case len(h.engines.Names()) == 0:
 		return errors.New("Options.Builtins is empty, and there is no other engine: call host.ServeBuiltin first in main, and give New what it returns")
 	}
 	return checkCredentials(o.Credentials)

@@ -148,9 +148,6 @@ func (s *Engines) Known(name string) bool {
 	return slices.Contains(Ours, name) || slices.Contains(s.Names(), name) || s.o.Dir != "" && s.beside(name)
 }
 
-// None reports that there is no engine at all.
-func (s *Engines) None() bool { return len(s.Names()) == 0 }
-
 // beside reports whether an engine's program is in the directory of those that were installed with
 // this one.
 func (s *Engines) beside(name string) bool {
