@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/launch"
 	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/internal/view"
 )
@@ -151,7 +152,7 @@ var sandboxSchema = newBlock("", []attribute[definition]{
 			to.Fallback = host.Fallback(text)
 		},
 		shown: func(of *definition) string {
-			if of.Engine == "" || of.Engine == "auto" {
+			if launch.IsAuto(of.Engine) {
 				return string(cmp.Or(of.Fallback, host.FallbackApprove))
 			}
 			return string(cmp.Or(of.Fallback, host.FallbackDeny))

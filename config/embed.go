@@ -8,6 +8,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/launch"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -55,7 +56,7 @@ func DecodeSandbox(body hcl.Body, ctx *hcl.EvalContext, opts SandboxOptions) (ho
 
 func (d *decoder) embeddedOptions(body hcl.Body, config *hcl.Block, engine string, schemaOf func(string) (shared.OptionSchema, error)) json.RawMessage {
 	needed := LocateSandbox(body, "engine")
-	if engine == "" || engine == "auto" {
+	if launch.IsAuto(engine) {
 		return nil // that is an error elsewhere
 	}
 	schema, err := schemaOf(engine)

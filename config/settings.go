@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/launch"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -38,7 +39,6 @@ func (f *File) Settings(sandbox string, o host.Options, schema shared.OptionSche
 		list = append(list, s)
 	}
 	d := o.Sandboxes[sandbox]
-	auto := d.Engine == "" || d.Engine == "auto"
 	add("default_sandbox", cmp.Or(o.DefaultSandbox, "none"))
 	sandboxSchema.show("", &d, func(attribute, value string) {
 		add(attribute, value)
@@ -65,7 +65,7 @@ func (f *File) Settings(sandbox string, o host.Options, schema shared.OptionSche
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Engines)) {
 		// "auto" may choose docker, if it is declared.
-		if name == d.Engine || auto {
+		if name == d.Engine || launch.IsAuto(d.Engine) {
 			e := o.Engines[name]
 			engineSchema.show("engine."+name+".", &e, add)
 		}
