@@ -62,7 +62,7 @@ func (c *Cmd) Wait() error {
 func (c *Cmd) supervise() {
 	defer close(c.ended)
 	if !c.deadline.IsZero() {
-		late := time.Until(c.deadline) + c.grace() + launch.Patience
+		late := time.Until(c.deadline) + c.startedCommand.Grace + launch.Patience
 		defer time.AfterFunc(late, c.giveUp).Stop()
 	}
 	type end struct {
@@ -122,11 +122,6 @@ func (c *Cmd) supervise() {
 	} else {
 		c.wrapUp(&last.Result)
 	}
-}
-
-// grace is the time between SIGTERM and the kill.
-func (c *Cmd) grace() time.Duration {
-	return cmp.Or(c.opened.Definition.Limits.Grace, DefaultGrace)
 }
 
 // overtime adds ErrTimedOut to the error of a sandbox that broke after the command's time limit.
