@@ -257,7 +257,8 @@ func (c *Cmd) ready(ctx context.Context, opened *sandbox.Handle, decision policy
 		return command, files, &DeniedError{Sandbox: opened.Name, Decision: decision}
 	}
 	if c.TTYOptional && !opened.Engine.Info.Features.Has(shared.FeatureTTY) {
-		c.withoutTTY()
+		c.files.Remake()
+		c.TTY, c.Stdin = false, nil
 	}
 	if command, c.origins, err = c.command(ctx, opened, false); err != nil {
 		return command, files, &SandboxError{Sandbox: opened.Name, Err: err}
@@ -283,12 +284,6 @@ func (c *Cmd) streams() *stdio.Streams {
 	spec := &c.opened.Resolution.Spec
 	return &stdio.Streams{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, TTY: c.TTY, Size: c.Size, Suspend: c.Suspend,
 		Confined: !spec.Unconfined, User: spec.User, MayOutlive: spec.Session.Processes, AfterExit: c.Background}
-}
-
-// withoutTTY removes the terminal from c.
-func (c *Cmd) withoutTTY() {
-	c.files.Remake()
-	c.TTY, c.Stdin = false, nil
 }
 
 // announce logs a decision and passes it to Decided, before the command runs. It does neither after
