@@ -276,7 +276,7 @@ func (c *Cmd) ready(ctx context.Context, opened *sandbox.Handle, decision policy
 	if files, err = c.files.Make(c.streams()); err != nil {
 		return command, files, err
 	}
-	return command, files, c.announce(ctx, &announcement{opened.Engine.Info.Name, decision}, decision, command.Dir)
+	return command, files, c.announce(ctx, &announcement{opened.Engine.Info.Name, decision}, command.Dir)
 }
 
 // streams are the command's standard input and output in the opened sandbox.
@@ -288,7 +288,7 @@ func (c *Cmd) streams() *stdio.Streams {
 
 // announce logs a decision and passes it to Decided, before the command runs. It does neither after
 // Start has returned without the command.
-func (c *Cmd) announce(ctx context.Context, now *announcement, decision Decision, dir string) error {
+func (c *Cmd) announce(ctx context.Context, now *announcement, dir string) error {
 	c.mu.Lock()
 	before, abandoned := c.lastAnnouncement, c.abandoned.Load()
 	if !abandoned {
@@ -302,14 +302,14 @@ func (c *Cmd) announce(ctx context.Context, now *announcement, decision Decision
 		return nil
 	}
 	sandbox.SetStage(ctx, "the audit log was written")
-	if err := c.logDecision(decision, dir); err != nil {
+	if err := c.logDecision(now.decision, dir); err != nil {
 		c.mu.Lock()
 		c.lastAnnouncement = before
 		c.mu.Unlock()
 		return err
 	}
 	if c.Decided != nil && !c.abandoned.Load() {
-		c.Decided(decision)
+		c.Decided(now.decision)
 	}
 	return nil
 }
