@@ -146,25 +146,19 @@ func (h *Host) SandboxNames() []string {
 
 // target returns the sandbox with a name; "" is the default one.
 func (h *Host) target(name string) (sandbox.Target, error) {
-	name, def, err := h.definition(name)
-	return sandbox.Target{Name: name, Definition: def, DefinitionBinds: len(def.BindPaths)}, err
-}
-
-// definition returns the definition with a name; "" is the default one.
-func (h *Host) definition(name string) (string, Definition, error) {
 	name = cmp.Or(name, h.options.DefaultSandbox)
 	if name == "" {
 		if len(h.options.Sandboxes) > 1 {
-			return "", Definition{}, fmt.Errorf("%w: none is named and there is no default_sandbox; there are %s",
+			return sandbox.Target{}, fmt.Errorf("%w: none is named and there is no default_sandbox; there are %s",
 				ErrUnknownSandbox, strings.Join(h.SandboxNames(), ", "))
 		}
 		name = h.SandboxNames()[0]
 	}
 	def, ok := h.options.Sandboxes[name]
 	if !ok {
-		return "", Definition{}, fmt.Errorf("%w %q; there are %s", ErrUnknownSandbox, name, strings.Join(h.SandboxNames(), ", "))
+		return sandbox.Target{}, fmt.Errorf("%w %q; there are %s", ErrUnknownSandbox, name, strings.Join(h.SandboxNames(), ", "))
 	}
-	return name, def, nil
+	return sandbox.Target{Name: name, Definition: def, DefinitionBinds: len(def.BindPaths)}, nil
 }
 
 // AutoEngines lists the engines that "auto" chooses from: the first that works on this machine.
