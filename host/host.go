@@ -68,7 +68,7 @@ func New(ctx context.Context, o Options) (*Host, error) {
 			return nil, err
 		}
 	}
-	if err := h.open(ctx); err != nil {
+	if err := h.open(); err != nil {
 		return nil, err
 	}
 	return h, nil

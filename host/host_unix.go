@@ -42,10 +42,10 @@ func (h *Host) prepare() {
 }
 
 // open resolves the workspace, if commands are to run, and prepares to run them.
-func (h *Host) open(ctx context.Context) error {
+func (h *Host) open() error {
 	o := &h.options
 	if !o.EnginesOnly {
-		if err := h.findWorkspace(ctx); err != nil {
+		if err := h.findWorkspace(); err != nil {
 			return err
 		}
 	}
@@ -57,7 +57,7 @@ func (h *Host) open(ctx context.Context) error {
 }
 
 // findWorkspace resolves the workspace, and what is protected in it.
-func (h *Host) findWorkspace(ctx context.Context) (err error) {
+func (h *Host) findWorkspace() (err error) {
 	defer func() {
 		if err != nil {
 			h.session.Close()

@@ -32,7 +32,7 @@ func (h *Host) credentials() map[string]Credential { return h.options.Credential
 
 func (h *Host) writableDir(string) string { return "" } // launch accepts no program here
 
-func (h *Host) open(context.Context) error { return nil }
+func (h *Host) open() error { return nil }
 
 // Check reports that no engine works on this system.
 func (h *Host) Check(ctx context.Context, name string) error {
