@@ -3,7 +3,6 @@
 package session
 
 import (
-	"os"
 	"path/filepath"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
@@ -29,10 +28,7 @@ func KeeperDir(lookupEnv func(string) (string, bool), name string, create bool) 
 	}
 	dir := filepath.Join(base, keepersDir)
 	for _, d := range []string{dir, filepath.Join(dir, name)} {
-		if err := os.Mkdir(d, 0o700); err != nil && !os.IsExist(err) {
-			return "", err
-		}
-		if err := hostpath.CheckPrivate(d); err != nil {
+		if err := hostpath.MakePrivate(d, 0o700); err != nil {
 			return "", err
 		}
 	}
