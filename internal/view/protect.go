@@ -68,10 +68,7 @@ func (v *View) Restrict(found *SearchResult) error {
 	if err := v.checkLinks(linked); err != nil {
 		return err
 	}
-	if err := v.checkHolds(); err != nil {
-		return err
-	}
-	return nil
+	return v.checkHolds()
 }
 
 // A protection is a path of the host that commands must not write, or not see.
