@@ -34,16 +34,12 @@ type lingeringHold struct {
 // NewLingerer makes a Lingerer that keeps stubs that long; zero means 100 milliseconds, negative
 // not at all.
 func NewLingerer(after time.Duration) *Lingerer {
-	return &Lingerer{linger: cmp.Or(after, defaultLinger), last: map[string]*lingeringHold{}}
+	return &Lingerer{linger: cmp.Or(after, defaultLinger), last: map[string]*lingeringHold{}, closed: after < 0}
 }
 
 // GiveUp releases hold, of a command in the sandbox, when no further command has come for a while.
 func (l *Lingerer) GiveUp(sandbox string, hold *stubs.Hold) {
 	if hold == nil {
-		return
-	}
-	if l.linger < 0 {
-		hold.Release() // the next run removes the rest
 		return
 	}
 	one := &lingeringHold{hold: hold}
