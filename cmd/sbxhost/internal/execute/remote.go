@@ -55,14 +55,6 @@ func (r *Remote) notify() (signals chan os.Signal, notified chan struct{}) {
 	return signals, notified
 }
 
-// endsWith calls cancel when the client ends, unless stop was called before.
-func (r *Remote) endsWith(cancel func()) (stop func() bool) {
-	if r == nil {
-		return func() bool { return false }
-	}
-	return context.AfterFunc(r.Life, cancel)
-}
-
 // begin tells the client that from now on something may have run.
 func (r *Remote) begin() {
 	if r != nil {

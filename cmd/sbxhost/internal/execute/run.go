@@ -73,7 +73,11 @@ func (e *Execution) run() (status int, err error) {
 		signal.Stop(signals)
 	}()
 	begin := time.Now()
-	ctx, cancel := context.WithCancel(context.Background())
+	life := context.Background()
+	if e.Remote != nil {
+		life = e.Remote.Life
+	}
+	ctx, cancel := context.WithCancel(life)
 	defer cancel()
 
 	var early syscall.Signal // the signal that ended this process before it knew that the command runs
@@ -90,7 +94,6 @@ func (e *Execution) run() (status int, err error) {
 		defer close(relayEnded)
 		relay.Run(signals) // after started is closed, the command has all that the relay needs
 	}()
-	defer e.Remote.endsWith(cancel)()
 	for {
 		err = e.prepareInTime(ctx, begin, func() { terminal.HangUp(signals) })
 		// From here on this process handles signals: a signal must not leave a command, or a
