@@ -227,7 +227,7 @@ func (c *Caller) WritableDirs(o host.Options, path string) func() []string {
 	return func() []string {
 		o.Dir, o.Environ = c.Dir, c.Environ
 		dirs := host.WritableDirs(o)
-		for dir := filepath.Dir(c.Absolute(path)); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		for dir := range paths.Up(filepath.Dir(c.Absolute(path))) {
 			if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
 				dirs = append(dirs, host.WritableDirs(host.Options{Dir: dir, Environ: c.Environ})...)
 			}
