@@ -65,8 +65,7 @@ func foreign(st *unix.Stat_t) string {
 }
 
 func (d document) readIn(dir *os.File) ([]byte, error) {
-	// O_NONBLOCK: a fifo at this path would block the open.
-	fd, err := unix.Openat(int(dir.Fd()), d.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(int(dir.Fd()), d.name, hostpath.Reading|unix.O_NOFOLLOW, 0)
 	switch err {
 	case nil:
 	case unix.ENOENT:

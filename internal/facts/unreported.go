@@ -126,7 +126,7 @@ func (m *Machine) readMarks(out *Resolution) {
 
 // readMark takes over a mark, unless the host of its command lives or has just removed it.
 func (out *Resolution) readMark(name, root string) error {
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := os.OpenFile(name, hostpath.Reading|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}

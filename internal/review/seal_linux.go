@@ -106,7 +106,7 @@ const maxSealed = 256 << 20
 
 // readRegular reads a file that somebody else may have made: no symlink.
 func readRegular(file string, limit int64) ([]byte, error) {
-	fd, err := hostpath.Openat(unix.AT_FDCWD, file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := hostpath.Openat(unix.AT_FDCWD, file, hostpath.Reading|unix.O_NOFOLLOW, 0)
 	return hostpath.ReadRegular(fd, err, file, limit)
 }
 
