@@ -133,7 +133,7 @@ func (o *Options) fillIn() (err error) {
 
 func callerOf(o *Options) facts.Caller {
 	c := facts.Caller{UID: os.Getuid(), Environ: facts.NewEnvironment(o.Environ)}
-	if home, _ := c.LookupEnv("HOME"); filepath.IsAbs(home) {
+	if home := c.Getenv("HOME"); filepath.IsAbs(home) {
 		c.Home = filepath.Clean(home)
 	}
 	return c

@@ -75,7 +75,7 @@ func LookupOwner(ws *workspace.Workspace, c *Caller) *Owner {
 // LDAP: many programs do not start for an unknown user.
 func (m *Machine) showAccount() []view.Substitute {
 	const file = "/etc/passwd"
-	name, _ := m.Caller.LookupEnv("USER")
+	name := m.Caller.Getenv("USER")
 	way := Follow(file)
 	content, err := os.ReadFile(way.End)
 	known := func(line []byte) bool {

@@ -20,6 +20,12 @@ type Caller struct {
 // LookupEnv reads the caller's environment.
 func (c *Caller) LookupEnv(name string) (string, bool) { return c.Environ.Lookup(name) }
 
+// Getenv is LookupEnv without the difference between empty and missing.
+func (c *Caller) Getenv(name string) string {
+	value, _ := c.LookupEnv(name)
+	return value
+}
+
 // An Environment is a caller's environment. It records which variables are read: results from them
 // are valid for callers with the same values. Nil is empty.
 type Environment struct {
@@ -77,8 +83,7 @@ func (c *Caller) StateDir() string {
 		if name == "HOME" {
 			return c.Home
 		}
-		value, _ := c.LookupEnv(name)
-		return value
+		return c.Getenv(name)
 	})
 }
 

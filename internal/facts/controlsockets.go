@@ -28,10 +28,10 @@ func (m *Machine) controlSockets() (list []view.ControlSocket) {
 	add(view.ControlSocket{Gives: "the control of the system's services", Always: true}, "/run/systemd/private")
 	add(view.ControlSocket{Gives: "every keystroke and window of the X11 session", OnRequest: true}, "/tmp/.X11-unix/")
 	runtimes := []string{filepath.Join("/run/user", strconv.Itoa(int(m.uid())))}
-	if dir, _ := m.Caller.LookupEnv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && !slices.Contains(runtimes, filepath.Clean(dir)) {
+	if dir := m.Caller.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && !slices.Contains(runtimes, filepath.Clean(dir)) {
 		runtimes = append(runtimes, filepath.Clean(dir))
 	}
-	display, _ := m.Caller.LookupEnv("WAYLAND_DISPLAY")
+	display := m.Caller.Getenv("WAYLAND_DISPLAY")
 	for _, dir := range runtimes {
 		in := func(name string) string { return filepath.Join(dir, name) }
 		always := strings.HasPrefix(dir, "/run/user/")
@@ -55,8 +55,7 @@ func (m *Machine) controlSockets() (list []view.ControlSocket) {
 		}
 	}
 	for _, variable := range [...]string{"DOCKER_HOST", "CONTAINER_HOST", "BUILDKIT_HOST", "CONTAINERD_ADDRESS", "DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS"} {
-		value, _ := m.Caller.LookupEnv(variable)
-		if p := socketIn(value); p != "" {
+		if p := socketIn(m.Caller.Getenv(variable)); p != "" {
 			add(view.ControlSocket{Gives: "what " + variable + " is for", OnRequest: strings.HasPrefix(variable, "DBUS_")}, p)
 		}
 	}

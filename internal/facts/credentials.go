@@ -39,7 +39,7 @@ func (m *Machine) credential(ctx context.Context, name string, c view.Credential
 // gitHub returns a credential for each token, whose host is the server's address, and the other variables.
 // With ask, gh may be asked for a token.
 func (m *Machine) gitHub(ctx context.Context, origin string, ask, planning bool) (list []view.Credential, more []env.Secret, err error) {
-	server, _ := m.Caller.LookupEnv("GITHUB_SERVER_URL")
+	server := m.Caller.Getenv("GITHUB_SERVER_URL")
 	address, err := gitHubHost(server)
 	if err != nil {
 		return nil, nil, err
@@ -87,8 +87,7 @@ func (m *Machine) passToken(ctx context.Context, vars []env.Secret) ([]env.Secre
 	if i < 0 {
 		return vars, nil
 	}
-	server, _ := m.Caller.LookupEnv("GITHUB_SERVER_URL")
-	address, err := gitHubHost(server)
+	address, err := gitHubHost(m.Caller.Getenv("GITHUB_SERVER_URL"))
 	if err == nil {
 		vars = slices.Clone(vars) // a plan has them too
 		vars[i].Value, err = m.ghToken.get(ctx, m, address)
@@ -161,7 +160,7 @@ func (g *ghToken) get(ctx context.Context, m *Machine, server string) (string, e
 
 // agentSocket is the resolved path of the caller's ssh-agent.
 func (m *Machine) agentSocket() (string, error) {
-	socket, _ := m.Caller.LookupEnv("SSH_AUTH_SOCK")
+	socket := m.Caller.Getenv("SSH_AUTH_SOCK")
 	switch {
 	case m.Owner != nil:
 		return "", fmt.Errorf("commands run as the workspace's owner, user %d, who cannot use the agent of root", m.Owner.User.UID)

@@ -62,13 +62,12 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 		}
 		add(view.HostNames, filepath.Dir(exe), program, programs...)
 	}
-	xdg, _ := caller.LookupEnv("XDG_CONFIG_HOME")
-	add(view.HostNames, xdg, config, "sbxhost")
+	add(view.HostNames, caller.Getenv("XDG_CONFIG_HOME"), config, "sbxhost")
 	if caller.Home != "" {
 		add(view.HostNames, filepath.Join(caller.Home, ".config"), config, "sbxhost")
 	}
 	// Another configuration may be in force for this command.
-	if path, _ := caller.LookupEnv("SBXHOST_CONFIG"); path != "" {
+	if path := caller.Getenv("SBXHOST_CONFIG"); path != "" {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
@@ -80,8 +79,7 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 	}
 	add(view.HostState, caller.StateDir(), remembered)
 	add(view.HostDir, caller.copies(), "configurations for commands")
-	path, _ := caller.LookupEnv("PATH")
-	for _, entry := range filepath.SplitList(path) {
+	for _, entry := range filepath.SplitList(caller.Getenv("PATH")) {
 		if !filepath.IsAbs(entry) {
 			entry = filepath.Join(dir, entry)
 		}

@@ -87,8 +87,7 @@ func (m *Machine) token(name string) string {
 			return value
 		}
 	}
-	value, _ := m.Caller.LookupEnv(name)
-	return value
+	return m.Caller.Getenv(name)
 }
 
 // New makes a Machine, and finds what is the same for all commands.
@@ -135,8 +134,7 @@ func (m *Machine) uid() uint32 {
 
 // Programs finds programs to run outside of sandboxes.
 func (m *Machine) Programs() *hostpath.Programs {
-	path, _ := m.Caller.LookupEnv("PATH")
-	return &hostpath.Programs{Path: path, Written: m.Written}
+	return &hostpath.Programs{Path: m.Caller.Getenv("PATH"), Written: m.Written}
 }
 
 // scanners keeps results of searches for the next commands. The zero value is empty.

@@ -134,7 +134,7 @@ func (c *Caller) toolchains(goos string) (dirs []view.ToolDir, refused []string)
 			continue
 		}
 		// Inside, XDG_CACHE_HOME and the like must be writable for other programs.
-		if value, _ := c.LookupEnv(variable); strings.HasPrefix(variable, "XDG_") && (c.Home == "" || !paths.Inside(view.Home(c.Home), value)) {
+		if strings.HasPrefix(variable, "XDG_") && (c.Home == "" || !paths.Inside(view.Home(c.Home), c.Getenv(variable))) {
 			variable = ""
 		}
 		for _, name := range strings.Split(t.within, " ") { // "" is base itself
@@ -149,7 +149,7 @@ func (c *Caller) toolchains(goos string) (dirs []view.ToolDir, refused []string)
 // xdg is the directory that a variable names, unless that is around the home directory. Without such a
 // variable it is one below home.
 func (c *Caller) xdg(variable, below string) (dir view.ToolDir) {
-	value, _ := c.LookupEnv(variable)
+	value := c.Getenv(variable)
 	switch {
 	case !filepath.IsAbs(value) || value != filepath.Clean(value):
 		if c.Home != "" {

@@ -43,8 +43,7 @@ var credentialFiles = [...]string{
 
 // Program finds a program as the caller's shell would, by a name or an absolute path; else "".
 func (w *Witness) Program(name string) string {
-	path, _ := w.Caller.LookupEnv("PATH")
-	dirs := filepath.SplitList(path)
+	dirs := filepath.SplitList(w.Caller.Getenv("PATH"))
 	if strings.Contains(name, "/") {
 		dirs = []string{"/"}
 	}

@@ -97,9 +97,8 @@ func (m *Machine) WritableBinds(root string, binds []view.Bind) (dirs []string) 
 // DroppedFromPath lists the directories of the caller's PATH that are not in a command's
 // environment because they lie in some roots.
 func (c *Caller) DroppedFromPath(environ, roots []string) (notes []string) {
-	given, _ := c.LookupEnv("PATH")
 	kept, _ := valueIn(environ, "PATH")
-	for _, dir := range filepath.SplitList(given) {
+	for _, dir := range filepath.SplitList(c.Getenv("PATH")) {
 		if paths.InsideAny(roots, dir) && !slices.Contains(filepath.SplitList(kept), dir) && Follow(dir).Kind == view.Directory {
 			notes = append(notes, fmt.Sprintf("%sinside the workspace and was dropped: a command could put programs for others there; env = { PATH = %s } passes it", pathEntry(dir), strconv.Quote(dir+":${env.PATH}")))
 		}
