@@ -49,7 +49,7 @@ func openTerminal(size TerminalSize) (*terminal, error) {
 		size = TerminalSize{Rows: 24, Cols: 80}
 	}
 	// The kernel's line editor shall erase whole characters, as terminal emulators ask for.
-	if err = cmp.Or(p.resize(size), p.changeModes(func(m *unix.Termios) { m.Iflag |= iUTF8 })); err != nil {
+	if err = cmp.Or(p.resize(size), p.changeModes(func(m *unix.Termios) { m.Iflag |= unix.IUTF8 })); err != nil {
 		p.close()
 		return nil, err
 	}

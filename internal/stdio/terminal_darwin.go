@@ -20,8 +20,6 @@ func unlockSlave(master int) (string, error) {
 	return unix.ByteSliceToString(name[:]), nil
 }
 
-const iUTF8 = unix.IUTF8
-
 // noKey is the value of a key that a terminal does not have.
 const noKey = 0xff
 

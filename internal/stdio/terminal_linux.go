@@ -21,8 +21,6 @@ func unlockSlave(master int) (name string, err error) {
 	return fmt.Sprint("/dev/pts/", number), err
 }
 
-const iUTF8 = unix.IUTF8
-
 // noKey is the value of a key that a terminal does not have.
 const noKey = 0
 
