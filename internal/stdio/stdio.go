@@ -242,7 +242,7 @@ func (f *Files) terminal(s *Streams, size TerminalSize, out io.Writer, ends *End
 		out = io.Discard
 	}
 	f.copiers = append(f.copiers, func() error {
-		_, err := io.Copy(keepingEnds(out, ends), t.output())
+		_, err := io.Copy(keepingEnds(out, ends), terminalReader{t})
 		return err
 	})
 	return t, nil

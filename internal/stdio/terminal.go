@@ -45,9 +45,7 @@ func openTerminal(size TerminalSize) (*terminal, error) {
 		p.master.Close()
 		return nil, err
 	}
-	if size == (TerminalSize{}) {
-		size = TerminalSize{Rows: 24, Cols: 80}
-	}
+	size = cmp.Or(size, TerminalSize{Rows: 24, Cols: 80})
 	// The kernel's line editor shall erase whole characters, as terminal emulators ask for.
 	if err = cmp.Or(p.resize(size), p.changeModes(func(m *unix.Termios) { m.Iflag |= unix.IUTF8 })); err != nil {
 		p.close()
@@ -137,9 +135,6 @@ func (p *terminal) resize(size TerminalSize) error {
 	})
 }
 
-// output reads what the command writes, up to its end.
-func (p *terminal) output() io.Reader { return terminalReader{p} }
-
 // ended tells the terminal that the command has ended, and hangs up. Where an engine does not
 // isolate, processes of the command can hold the terminal open, but can no longer write to it.
 func (p *terminal) ended() {
@@ -157,7 +152,7 @@ func (p *terminal) close() {
 	})
 }
 
-// terminalReader turns EIO into the end: Linux gives it after the last slave is closed.
+// terminalReader reads what the command writes, up to its end. It turns EIO into the end: Linux gives it after the last slave is closed.
 type terminalReader struct{ *terminal }
 
 func (r terminalReader) Read(b []byte) (int, error) {

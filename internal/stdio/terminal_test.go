@@ -54,7 +54,7 @@ func TestPTYCloses(t *testing.T) {
 	defer slave.Close()
 	read, wrote := make(chan error), make(chan error)
 	go func() {
-		_, err := p.output().Read(make([]byte, 1))
+		_, err := terminalReader{p}.Read(make([]byte, 1))
 		read <- err
 	}()
 	go func() {
@@ -80,7 +80,7 @@ func TestPTYEnded(t *testing.T) {
 	p := newTerminal(t, TerminalSize{})
 	got := make(chan string, 1)
 	go func() {
-		text, err := io.ReadAll(p.output())
+		text, err := io.ReadAll(terminalReader{p})
 		if err != nil {
 			t.Error(err)
 		}
@@ -137,7 +137,7 @@ func TestPTYHangsUp(t *testing.T) {
 	}
 	read.Close()
 	defer write.Close()
-	if _, err := io.Copy(write, p.output()); !errors.Is(err, unix.EPIPE) {
+	if _, err := io.Copy(write, terminalReader{p}); !errors.Is(err, unix.EPIPE) {
 		t.Errorf("%v", err)
 	}
 	if _, err := p.slave.WriteString("more\n"); !errors.Is(err, unix.EIO) {
