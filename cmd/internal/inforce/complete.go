@@ -25,32 +25,6 @@ func (c *Caller) EvalInput() config.EvalInput {
 // Complete sets the options that do not come from a file.
 func (c *Caller) Complete(o *host.Options) (err error) {
 	o.Dir, o.Environ, o.Builtins, o.Inject = c.Dir, c.Environ, c.Builtins, c.Inject
-	if err := c.completePolicy(o); err != nil {
-		return err
-	}
-	if text := c.Getenv("SBXHOST_START_TIMEOUT"); text != "" {
-		o.StartTimeout, err = time.ParseDuration(text)
-		if err != nil || o.StartTimeout <= 0 {
-			return fmt.Errorf(`SBXHOST_START_TIMEOUT: %q is no time above zero with its unit, such as "10s"`, text)
-		}
-	}
-	return nil
-}
-
-// Logger returns the log that SBXHOST_LOG asks for.
-func (c *Caller) Logger(options *hclog.LoggerOptions) (hclog.Logger, error) {
-	text := c.Getenv("SBXHOST_LOG")
-	if text == "" {
-		return nil, nil
-	}
-	if options.Level = hclog.LevelFromString(text); options.Level == hclog.NoLevel {
-		return nil, fmt.Errorf("SBXHOST_LOG: %q is none of trace, debug, info, warn, error and off", text)
-	}
-	return hclog.New(options), nil
-}
-
-// completePolicy sets the environment's options for approvals and the log.
-func (c *Caller) completePolicy(o *host.Options) (err error) {
 	if approvals.Dir(c.Getenv) != "" {
 		if o.Approvals.Store, err = c.Store(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			return err
@@ -73,7 +47,25 @@ func (c *Caller) completePolicy(o *host.Options) (err error) {
 		o.AuditLog = c.Absolute(path)
 	}
 	o.HideSensitive = o.Approvals.Mode == policy.ModeDeny
+	if text := c.Getenv("SBXHOST_START_TIMEOUT"); text != "" {
+		o.StartTimeout, err = time.ParseDuration(text)
+		if err != nil || o.StartTimeout <= 0 {
+			return fmt.Errorf(`SBXHOST_START_TIMEOUT: %q is no time above zero with its unit, such as "10s"`, text)
+		}
+	}
 	return nil
+}
+
+// Logger returns the log that SBXHOST_LOG asks for.
+func (c *Caller) Logger(options *hclog.LoggerOptions) (hclog.Logger, error) {
+	text := c.Getenv("SBXHOST_LOG")
+	if text == "" {
+		return nil, nil
+	}
+	if options.Level = hclog.LevelFromString(text); options.Level == hclog.NoLevel {
+		return nil, fmt.Errorf("SBXHOST_LOG: %q is none of trace, debug, info, warn, error and off", text)
+	}
+	return hclog.New(options), nil
 }
 
 const maxTTL = 366 * 24 * time.Hour
