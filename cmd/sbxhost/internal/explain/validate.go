@@ -179,7 +179,7 @@ func tryAll(a *cli.App, file *config.File, options host.Options, trusted bool) (
 		case system != runtime.GOOS && name != chosen:
 			t.Reason = engine + " is not for this system"
 		default:
-			more, err := try(a, file, options, t)
+			more, err := try(file, options, t)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -190,9 +190,9 @@ func tryAll(a *cli.App, file *config.File, options host.Options, trusted bool) (
 }
 
 // try opens a sandbox as for a command. It reports the first fault that it finds.
-func try(a *cli.App, file *config.File, options host.Options, t *sandboxTrial) (diags config.Diagnostics, err error) {
+func try(file *config.File, options host.Options, t *sandboxTrial) (diags config.Diagnostics, err error) {
 	t.Done = true
-	warnings, err := open(a, options, t)
+	warnings, err := open(options, t)
 	switch {
 	case err == nil:
 		t.Usable = true
@@ -217,7 +217,7 @@ func try(a *cli.App, file *config.File, options host.Options, t *sandboxTrial) (
 }
 
 // open makes a host and a plan.
-func open(a *cli.App, options host.Options, t *sandboxTrial) ([]*shared.Error, error) {
+func open(options host.Options, t *sandboxTrial) ([]*shared.Error, error) {
 	ctx := context.Background()
 	h, err := host.New(ctx, options)
 	if err != nil {
