@@ -48,11 +48,8 @@ func New(ctx context.Context, o Options) (*Host, error) {
 	if err := o.fillIn(); err != nil {
 		return nil, err
 	}
-	h := &Host{options: o, logger: o.Logger}
-	if h.logger == nil {
-		h.logger = hclog.NewNullLogger()
-	}
-	h.logger = h.logging.Logger(h.logger)
+	h := &Host{options: o}
+	h.logger = h.logging.Logger(cmp.Or(o.Logger, hclog.NewNullLogger()))
 	if len(o.Sandboxes) == 0 {
 		h.options.Sandboxes = map[string]Definition{"default": {}}
 	}
