@@ -62,7 +62,7 @@ type baseline struct {
 	Instructions     []string
 	Unlistable       []string                   // directories that cannot be listed
 	Unprotected      map[unprotectedPath]string // their states
-	Submodules       map[string]submodule
+	Submodules       map[string]string
 	OpenRepositories []string             // repositories in which a command may change what git acts on
 	GitActions       workspace.GitActions // what git acts on in those
 	Commits          int                  // in Resolution.headLog
@@ -318,7 +318,7 @@ func (m *Machine) compare(out *Resolution, look *lookup, now *baseline, made *Ch
 	for _, p := range repositories {
 		_, acts := changed[p]
 		_, existing := out.baseline.Repositories[p]
-		if (acts || !existing) && now.Submodules[p].From == "" && !slices.Contains(now.Worktrees, p) && !slices.Contains(out.userRepositories(), p) {
+		if (acts || !existing) && now.Submodules[p] == "" && !slices.Contains(now.Worktrees, p) && !slices.Contains(out.userRepositories(), p) {
 			foreign = append(foreign, p)
 		}
 	}
@@ -374,14 +374,14 @@ func (m *Machine) repositoryReports(out *Resolution, look *lookup, now *baseline
 		maps.Copy(before, r)
 	}
 	slices.SortStableFunc(list, func(a, b string) int { // first those that git status of another repository enters
-		return strings.Compare(now.Submodules[b].From, now.Submodules[a].From)
+		return strings.Compare(now.Submodules[b], now.Submodules[a])
 	})
 	for _, p := range list {
-		sub := now.Submodules[p]
-		joined := sub.From != "" && sub != out.baseline.Submodules[p]
+		from := now.Submodules[p]
+		joined := from != out.baseline.Submodules[p] && from != ""
 		_, existing := out.baseline.Repositories[p]
 		is, found := now.Repositories[p]
-		report := RepositoryReport{Path: p, Superproject: sub.From, Existing: !joined && (existing || !found)}
+		report := RepositoryReport{Path: p, Superproject: from, Existing: !joined && (existing || !found)}
 		var change workspace.Change
 		if len(reports) < maxChanges || report.Existing {
 			if !found {

@@ -5,7 +5,6 @@ package facts
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -216,16 +215,11 @@ func (f *lookup) WorkTrees(top string) workspace.WorkTrees {
 	return once(f.workTrees, top, func() workspace.WorkTrees { return l.WorkTrees(top, f.left) })
 }
 
-// A submodule is a gitlink in the index of one of the user's repositories. If it has a .git, git
-// status in that repository enters it, and acts on its configuration.
-type submodule struct {
-	From   string // the outermost of those repositories
-	DotGit string // where its .git leads, and its text if it is a file
-}
-
-// submodules returns the submodules of some repositories, recursively, that lie in some directories.
-func (f *lookup) submodules(own, within []string) map[string]submodule {
-	found := map[string]submodule{}
+// submodules returns the submodules of some repositories, recursively, that lie in some directories:
+// gitlinks in an index, each with the outermost of those repositories. If it has a .git, git status in
+// that repository enters it, and acts on its configuration.
+func (f *lookup) submodules(own, within []string) map[string]string {
+	found := map[string]string{}
 	var enter func(dir, from string)
 	enter = func(dir, from string) {
 		l, err := f.layout(dir)
@@ -236,12 +230,7 @@ func (f *lookup) submodules(own, within []string) map[string]submodule {
 			if _, known := found[p]; known || !paths.InsideAny(within, p) || strings.Count(strings.TrimPrefix(p, from), "/") > scan.MaxDepth {
 				continue
 			}
-			way := f.Follow(filepath.Join(p, ".git"))
-			look := fmt.Sprintf("%q%q%d", way.Links, way.End, way.Kind)
-			if way.Kind == view.File {
-				look += workspace.Fingerprint(way.End, f.left)
-			}
-			if found[p] = (submodule{from, look}); way.Kind != view.Absent {
+			if found[p] = from; f.Follow(filepath.Join(p, ".git")).Kind != view.Absent {
 				enter(p, from)
 			}
 		}
