@@ -164,11 +164,11 @@ vm: ## limits, refusals and the kit in virtual machines (VM_FLAGS="-a arm64" CHE
 	test/vm/vm.sh $(VM_FLAGS) $(or $(CHECKS),limits:service limits:desktop limits:login limits:delegated limits:none userns kernel:2 arch kit:login kit:service)
 
 fuzz: ## each fuzz target for a short while (FUZZTIME=30s)
-	@$(GO) list work | while read -r pkg; do \
+	@$(GO) list work | { status=0; while read -r pkg; do \
 		for f in $$($(GO) test -list '^Fuzz' "$$pkg" | grep '^Fuzz'); do \
-			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $${FUZZTIME:-30s} "$$pkg" || exit 1; \
+			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $${FUZZTIME:-30s} "$$pkg" || status=1; \
 		done; \
-	done
+	done; exit $$status; }
 
 deps:
 	@test/deps.sh

@@ -224,7 +224,7 @@ func (h *head) authorized(password string) bool {
 // hostPort splits a host and its port. Without a port it returns otherwise, unless that is 0.
 func hostPort(text string, otherwise uint16) (host string, port uint16, err error) {
 	host, digits, err := net.SplitHostPort(text)
-	if err != nil && otherwise != 0 && (!strings.Contains(text, ":") || strings.HasSuffix(text, "]")) {
+	if err != nil && otherwise != 0 && text != "" && (!strings.Contains(text, ":") || strings.HasSuffix(text, "]")) {
 		return text, otherwise, nil
 	}
 	number, numeric := strconv.ParseUint(digits, 10, 16)

@@ -116,6 +116,7 @@ func TestPassword(t *testing.T) {
 func FuzzAsked(f *testing.F) {
 	for _, said := range []string{
 		"CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n", "GET http://a.example/p?q HTTP/1.1\r\nHost: a.example\r\nConnection: x\r\n\r\nrest",
+		"A http:// HTTP/1.\n\n",
 	} {
 		f.Add(said)
 	}
