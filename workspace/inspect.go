@@ -150,6 +150,7 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 type Change struct {
 	ActsOn  []string // descriptions
 	Unclear []string // why git may act on more
+	Other   string   // the repository that git uses there now, if it used another one before
 }
 
 // Since returns the changes, by repository; with unclear, also reasons that were known before.
@@ -174,6 +175,7 @@ func (a Acts) Since(before Acts, unclear bool, left *Budget) (change Change) {
 		switch was, known := before[what]; {
 		case known && was == now && !(unclear && isReason), uses && !known:
 		case uses:
+			change.Other = now
 			change.Unclear = append(change.Unclear, fmt.Sprintf("git: git now uses another repository there: %s, and before %s", now, was))
 		case isReason:
 			change.Unclear = append(change.Unclear, reason)

@@ -397,7 +397,7 @@ func (m *Machine) repositoryReports(out *Resolution, look *lookup, now *baseline
 		case len(reports) >= maxChanges:
 			more = append(more, p)
 			continue
-		case !report.Existing:
+		case !report.Existing, change.Other != "": // an earlier command may have prepared the other one
 			acting = look.acts(out, []string{p}).Since(nil, false)[p]
 		}
 		report.fill(slices.Concat(acting.ActsOn, change.ActsOn), slices.Concat(acting.Unclear, slices.DeleteFunc(change.Unclear, oneOf(acting.Unclear))))
