@@ -81,11 +81,15 @@ func TestLoadRefusesWhatIsNoFile(t *testing.T) {
 		}
 	}
 	path := filepath.Join(dir, "long.hcl")
-	if err := os.WriteFile(path, bytes.Repeat([]byte("# long\n"), source.MaxSize/7+1), 0o600); err != nil {
+	text := bytes.Repeat([]byte("# long\n"), source.MaxSize/7+1)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, diags := Load(path, EvalInput{}); !diags.HasErrors() || diags[0].Summary != "File too long" {
+	if _, diags := Load(path, EvalInput{}); !diags.HasErrors() || !strings.Contains(diags[0].Detail, "has more than 1048576 bytes") {
 		t.Errorf("a long file: %v", diags)
+	}
+	if _, diags := Parse(path, text, EvalInput{}); !diags.HasErrors() || diags[0].Summary != "File too long" {
+		t.Errorf("a long text: %v", diags)
 	}
 }
 

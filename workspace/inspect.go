@@ -305,7 +305,7 @@ func openLarge(path string, left *int64) (*hostpath.RegularFile, error) {
 	if *left < maxIndex && !isGone(path) {
 		return nil, fmt.Errorf("%.300q: all indexes together have more than %d bytes: %w", path, maxIndexes-maxIndex, ErrGitLayout)
 	}
-	fd, err := hostpath.Openat(unix.AT_FDCWD, path, hostpath.Reading|unix.O_NOFOLLOW, 0)
+	fd, err := hostpath.OpenNoSymlinks(path, hostpath.Reading, 0)
 	f, err := hostpath.Regular(fd, err, path, maxIndex)
 	if err == nil {
 		*left -= f.Size()
@@ -382,7 +382,7 @@ func unknown() string { return fmt.Sprint(time.Now().UnixNano()) }
 // thousands of refs, so it makes no os.File. It reads each one again: no time shows a write through a
 // mapping (see stampWithin).
 func beginning(p string) []byte {
-	fd, err := hostpath.Openat(unix.AT_FDCWD, p, hostpath.Reading|unix.O_NOFOLLOW, 0)
+	fd, err := hostpath.OpenNoSymlinks(p, hostpath.Reading, 0)
 	defer unix.Close(fd) // without a file it is -1, which closes nothing
 	var st unix.Stat_t
 	if err != nil || unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size == 0 { // see hostpath.Regular

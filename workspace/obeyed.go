@@ -71,11 +71,10 @@ func (q *question) unlisted() bool {
 	}
 	own := q.layout.configurations()
 	for _, file := range q.git.files(q.layout) {
-		fd, err := hostpath.Openat(unix.AT_FDCWD, file, hostpath.Reading, 0)
+		data, err := hostpath.ReadFile(file, maxGitConfig)
 		if errors.Is(err, fs.ErrNotExist) || isDevNull(file) {
 			continue
 		}
-		data, err := hostpath.ReadRegular(fd, err, file, maxGitConfig)
 		if err != nil || mayFind(string(data)) || slices.Contains(own, file) && mayName(string(data)) {
 			return true
 		}

@@ -264,3 +264,32 @@ func TestGitDirThatCannotBeSearched(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A command can lead git's configuration to a device that acts when it is opened. A fifo stands for one here.
+func TestOpensNoDevice(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	top := repo(t, base+"/proj")
+	w, _ := obeyed(t, base, nil)
+	if err := unix.Mkfifo(base+"/device", 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := replace(top+"/.git/config", func(p string) error { return os.Symlink(base+"/device", p) }); err != nil {
+		t.Fatal(err)
+	}
+	opens, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(opens)
+	if _, err := unix.InotifyAddWatch(opens, base+"/device", unix.IN_OPEN); err != nil {
+		t.Fatal(err)
+	}
+	if i := w.inspect(t, top); !strings.Contains(strings.Join(i.Unclear, " "), "not a regular file") {
+		t.Errorf("unclear: %q", i.Unclear)
+	}
+	if _, err := unix.Read(opens, make([]byte, 1<<10)); err != unix.EAGAIN {
+		t.Error("the device was opened")
+	}
+}

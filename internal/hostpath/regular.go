@@ -57,6 +57,16 @@ func ReadRegular(fd int, openErr error, path string, limit int64) ([]byte, error
 	return data[:n], err
 }
 
+// ReadFile reads a regular file of at most limit bytes. If its path has a symlink, a command can have led it
+// to a device that acts when it is opened.
+func ReadFile(path string, limit int64) ([]byte, error) {
+	fd, err := OpenNoSymlinks(path, Reading, 0)
+	if err == unix.ELOOP {
+		fd, err = openRegular(path)
+	}
+	return ReadRegular(fd, err, path, limit)
+}
+
 // ReadNoSymlinks reads a regular file of at most limit bytes. No component of its path may be a
 // symlink. A fifo does not block it.
 func ReadNoSymlinks(path string, limit int64) ([]byte, error) {

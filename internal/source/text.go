@@ -9,34 +9,17 @@ package source
 import (
 	"bytes"
 	"cmp"
-	"fmt"
-	"io"
-	"os"
 	"slices"
 	"sync"
-	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// Read returns the text of a file, for Parse. It refuses a file that is not regular, which could
-// block or never end.
-func Read(path string) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	return io.ReadAll(io.LimitReader(file, MaxSize+1))
-}
+// Read returns the text of a file, for Parse.
+func Read(path string) ([]byte, error) { return hostpath.ReadFile(path, MaxSize) }
 
 // A Text is a configuration's text, and the source of a diagnostic's snippet. Diagnostic.Extra
 // contains it.

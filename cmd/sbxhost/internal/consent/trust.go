@@ -71,9 +71,6 @@ func trustAdd(a *cli.App, path string) error {
 	if err != nil {
 		return err
 	}
-	if len(text) > source.MaxSize {
-		return fmt.Errorf("%s is longer than the %d bytes of a configuration", cli.Quote(path), source.MaxSize)
-	}
 	store, err := a.Store()
 	if err != nil {
 		return err
