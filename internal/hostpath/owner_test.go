@@ -26,7 +26,7 @@ func TestUnknownOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, check := range map[string]func(string, fs.FileInfo) error{
-		"CheckExecutable": CheckExecutable, "CheckFile": CheckFile, "CheckOwner": CheckOwner, "checkDirectory": checkDirectory,
+		"CheckExecutable": CheckExecutable, "checkFile": checkFile, "CheckOwner": CheckOwner, "checkDirectory": checkDirectory,
 	} {
 		if err := check(program, info); err != nil {
 			t.Errorf("%s of one's own: %v", name, err)

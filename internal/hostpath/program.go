@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -27,28 +28,35 @@ type Program struct {
 // Path is absolute and, except for Self, without symlinks.
 func (p *Program) Path() string { return p.path }
 
-// CheckProgram returns the program that a path leads to. It refuses a program that somebody other
-// than root and the user can write or replace: the file, a symlink on the way to it, or a directory
-// above any of these. It also refuses a program if written says that commands can write where a
-// path of it is, and names that place. written is nil if the caller knows no command.
+// CheckProgram returns the program that a path leads to, if CheckFile accepts it.
 func CheckProgram(path string, written func(path string) (where string)) (*Program, error) {
-	resolved, info, err := vouch(path, written)
-	switch {
-	case err != nil:
-		return nil, err
-	case info == nil:
-		return nil, &fs.PathError{Op: "open", Path: resolved, Err: fs.ErrNotExist}
+	resolved, info, err := CheckFile(path, written)
+	if err == nil {
+		err = CheckExecutable(resolved, info)
 	}
-	if err := CheckExecutable(resolved, info); err != nil {
-		return nil, err
+	if err == nil {
+		err = checkInterpreter(resolved, written, 0)
 	}
-	if err := CheckAbove(resolved); err != nil {
-		return nil, err
-	}
-	if err := checkInterpreter(resolved, written, 0); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return &Program{resolved, path, written}, nil
+}
+
+// CheckFile returns the target of a path, and its info. It refuses a file that somebody other than
+// root and the user can write or replace: the file, a symlink on the way to it, or a directory
+// above any of these. So nobody else can exchange the file after the check. CheckFile also refuses
+// a file if written says that commands can write where a path of it is, and names that place.
+// written is nil if the caller knows no command.
+func CheckFile(path string, written func(path string) (where string)) (resolved string, info fs.FileInfo, err error) {
+	resolved, info, err = vouch(path, written)
+	if err == nil && info == nil {
+		err = &fs.PathError{Op: "open", Path: resolved, Err: fs.ErrNotExist}
+	}
+	if err == nil {
+		err = cmp.Or(checkFile(resolved, info), CheckAbove(resolved))
+	}
+	return resolved, info, err
 }
 
 // checkInterpreter refuses a script whose first line names a file where commands can write, such as
@@ -144,10 +152,10 @@ func linked(path string, info fs.FileInfo) bool {
 }
 
 // CheckAbove checks every directory above a path: whoever can rename one of them can replace the
-// files in it.
+// files in it, or put a symlink there.
 func CheckAbove(path string) error {
 	for dir := range paths.Up(filepath.Dir(path)) {
-		info, err := os.Stat(dir)
+		info, err := os.Lstat(dir)
 		if err == nil {
 			err = checkDirectory(dir, info)
 		}
@@ -205,7 +213,7 @@ func CheckExecutable(path string, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
 		return refuse("is not a regular file")
 	}
-	if err := CheckFile(path, info); err != nil {
+	if err := checkFile(path, info); err != nil {
 		return err
 	}
 	if info.Mode().Perm()&0o111 == 0 {
@@ -218,9 +226,9 @@ func CheckExecutable(path string, info fs.FileInfo) error {
 	return checkDirectory(filepath.Dir(path), dir)
 }
 
-// CheckFile refuses a file that somebody other than root and the user can write. info describes the
+// checkFile refuses a file that somebody other than root and the user can write. info describes the
 // file.
-func CheckFile(path string, info fs.FileInfo) error {
+func checkFile(path string, info fs.FileInfo) error {
 	if err := checkOwner(path, info, "belongs to another user: chown it to root or to yourself"); err != nil {
 		return err
 	}

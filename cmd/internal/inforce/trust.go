@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -28,13 +27,10 @@ func TrustPath(found string) (string, error) {
 }
 
 // checkUserFile refuses a file in the user's configuration directory that somebody else can have
-// written: HOME may be another user's, as for root if sudo keeps the variable.
+// written, or can replace before it is read: HOME may be another user's, as for root if sudo keeps
+// the variable.
 func checkUserFile(path string) error {
-	info, err := os.Stat(path)
-	if err == nil {
-		err = hostpath.CheckFile(path, info)
-	}
-	if err != nil {
+	if _, _, err := hostpath.CheckFile(path, nil); err != nil {
 		return &HintedError{fmt.Errorf("somebody else could have written the file in your configuration directory; nothing was run: %w", err),
 			"or name it as your own: -config " + hostpath.ShellQuoted(path)}
 	}
