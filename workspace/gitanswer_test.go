@@ -547,3 +547,31 @@ func TestMayFindAndName(t *testing.T) {
 		}
 	}
 }
+
+// Root's HOME may be another user's, and root's git would write to any file that this user names.
+func TestGitWritesNoTraces(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	top := repo(t, base+"/proj")
+	tree(t, base, map[string]string{"traces": "dir", "home/.gitconfig": "[trace2]\nnormalTarget = " + base + "/traces/home\n",
+		"home/.config/git/config": "[trace2]\neventTarget = " + base + "/traces/xdg\n", "sys": "[trace2]\nperfTarget = " + base + "/traces/sys\n"})
+	env := map[string]string{"GIT_CONFIG_SYSTEM": base + "/sys", "PATH": os.Getenv("PATH")}
+	for i, name := range []string{"", "_EVENT", "_PERF"} {
+		env["GIT_TRACE"+name], env["GIT_TRACE2"+name] = base+"/traces/env", base+"/traces/env2"
+		env[fmt.Sprintf("GIT_CONFIG_KEY_%d", i)] = "trace2." + []string{"normal", "event", "perf"}[i] + "Target"
+		env[fmt.Sprintf("GIT_CONFIG_VALUE_%d", i)], env["GIT_CONFIG_COUNT"] = base+"/traces/command", "3"
+	}
+	w, ask := obeyed(t, base, env)
+	if o := ask(); o.Failed != nil || !o.has(controlConfig, base+"/sys") {
+		t.Errorf("%v: %v", o.Failed, o.Files)
+	}
+	l, err := GitDirs(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Ignored(t.Context(), top, l, nil, []string{"x"}, time.Now().Add(time.Hour))
+	if list, err := os.ReadDir(base + "/traces"); err != nil || len(list) > 0 {
+		t.Errorf("git wrote %v, %v", list, err)
+	}
+}

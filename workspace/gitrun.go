@@ -81,6 +81,7 @@ func (w *Workspace) gitAs(as *User) *gitRunner {
 		"LC_ALL=C",
 		"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0",
 		"GIT_CEILING_DIRECTORIES=/",
+		"GIT_TRACE2=0", "GIT_TRACE2_EVENT=0", "GIT_TRACE2_PERF=0", // else it writes to a file that the configuration names
 		"GIT_ALLOC_LIMIT=4m", // it fails at a larger .gitignore, which a command can make in no time
 	}
 	if g.home != "" {
