@@ -62,10 +62,11 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 		}
 		add(view.HostNames, filepath.Dir(exe), program, programs...)
 	}
-	add(view.HostNames, caller.Getenv("XDG_CONFIG_HOME"), config, "sbxhost")
+	add(view.HostNames, caller.Getenv("XDG_CONFIG_HOME"), config, "sbxhost", "gh")
 	if caller.Home != "" {
-		add(view.HostNames, filepath.Join(caller.Home, ".config"), config, "sbxhost")
+		add(view.HostNames, filepath.Join(caller.Home, ".config"), config, "sbxhost", "gh")
 	}
+	add(view.HostDir, caller.Getenv("GH_CONFIG_DIR"), config) // gh takes a planted token from it
 	// Another configuration may be in force for this command.
 	if path := caller.Getenv("SBXHOST_CONFIG"); path != "" {
 		if !filepath.IsAbs(path) {
