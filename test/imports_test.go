@@ -68,7 +68,7 @@ var rules = []rule{
 	{packages: "internal/engine/sandboxinit", ours: []string{"internal/hostpath", "internal/frame", "internal/engine/holder", "internal/proc", "internal/engine/sandboxinit/confine", "internal/engine/sandboxinit/trace", "internal/engine/traced"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbxhost-init", ours: []string{"internal/engine/sandboxinit"}, others: []string{}},
 	{packages: "shared/enginepb", others: []string{"google.golang.org/grpc", "google.golang.org/protobuf"}},
-	{packages: "internal/wire", others: []string{}}, // sbx has it, which is to start fast
+	{packages: "internal/wire", ours: []string{"internal/hostpath"}, others: []string{}}, // sbx has it, which is to start fast
 	{packages: "shared", ours: []string{"internal/curated", "shared/enginepb", "internal/frame", "internal/proc", "internal/engine/sandboxinit", "internal/wire"}},
 	{packages: "internal/events", ours: []string{"shared"}, others: []string{}},
 	{packages: "internal/dial", ours: []string{"shared", "internal/events", "shared/enginepb", "internal/frame", "internal/proc", "internal/wire"}},

@@ -32,7 +32,7 @@ type LaunchOptions struct {
 	StartTimeout time.Duration
 	// Logger receives the engine's logs. Nil discards them.
 	Logger hclog.Logger
-	// SocketDirs are absolute directories for the engine's socket, in this order, before /tmp.
+	// SocketDirs are directories for the engine's socket, in this order, before /tmp.
 	SocketDirs []string
 	// KeepSocket leaves the file of the engine's socket until Kill, for a kit that tests strangers'
 	// connections.

@@ -54,7 +54,7 @@ func CheckFile(path string, written func(path string) (where string)) (resolved 
 		err = &fs.PathError{Op: "open", Path: resolved, Err: fs.ErrNotExist}
 	}
 	if err == nil {
-		err = cmp.Or(checkFile(resolved, info), CheckAbove(resolved))
+		err = cmp.Or(checkFile(resolved, info), checkAbove(resolved))
 	}
 	return resolved, info, err
 }
@@ -133,7 +133,7 @@ func vouch(path string, written func(path string) (where string)) (resolved stri
 		if err := CheckOwner(link, info); err != nil {
 			return "", nil, err
 		}
-		if err := CheckAbove(link); err != nil {
+		if err := checkAbove(link); err != nil {
 			return "", nil, err
 		}
 	}
@@ -151,11 +151,21 @@ func linked(path string, info fs.FileInfo) bool {
 	return info.Mode().IsRegular() && known && int(uid) == os.Geteuid() && links(info) > 1 && !paths.InsideAny(packaged, path)
 }
 
-// CheckAbove checks every directory above a path: whoever can rename one of them can replace the
-// files in it, or put a symlink there.
-func CheckAbove(path string) error {
+// Trusted returns the path without symlinks of a directory in which nobody but root and the user can
+// replace a file, nor the directory itself: by a symlink, another user would lead this process astray.
+func Trusted(dir string) (string, error) {
+	resolved, _, err := vouch(dir, nil)
+	if err == nil {
+		err = checkAbove(resolved + "/.")
+	}
+	return resolved, err
+}
+
+// checkAbove checks every directory above a path without symlinks: whoever can rename one of them can
+// replace the files in it.
+func checkAbove(path string) error {
 	for dir := range paths.Up(filepath.Dir(path)) {
-		info, err := os.Lstat(dir)
+		info, err := os.Lstat(dir) // a symlink is new
 		if err == nil {
 			err = checkDirectory(dir, info)
 		}

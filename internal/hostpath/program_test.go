@@ -106,3 +106,20 @@ func TestLinkedOutsideOfPackages(t *testing.T) {
 		}
 	}
 }
+
+// What was a directory when its path was resolved is another user's symlink now.
+func TestCheckAboveLink(t *testing.T) {
+	t.Parallel()
+	dir := place(t, "d/", "link -> DIR/d")
+	if err := checkAbove(dir + "/d/file"); err != nil {
+		t.Error(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Lchown(dir+"/link", 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+		if err := checkAbove(dir + "/link/file"); err == nil {
+			t.Error("a symlink of another user is taken for a directory")
+		}
+	}
+}

@@ -5,12 +5,9 @@ package launch
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/sbxhost/sbxhost/internal/dial"
-	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // launch starts an engine and connects to it. Every error is an *Error.
@@ -34,16 +31,9 @@ func (s *Engines) launch(ctx context.Context, p program) (*dial.Process, error) 
 
 // socketDirs are the directories of the caller's environment for files such as an engine's socket.
 func (s *Engines) socketDirs() (dirs []string) {
-	for _, entry := range s.pickEnv([]string{"XDG_RUNTIME_DIR", "TMPDIR"}) {
-		name, dir, _ := strings.Cut(entry, "=")
-		if !filepath.IsAbs(dir) {
-			continue
-		}
-		if name == "TMPDIR" {
-			dirs = append(dirs, dir)
-		} else if hostpath.CheckPrivate(dir) == nil {
-			dirs = slices.Insert(dirs, 0, dir)
-		}
+	for _, name := range []string{"XDG_RUNTIME_DIR", "TMPDIR"} {
+		dir, _ := s.o.LookupEnv(name)
+		dirs = append(dirs, dir)
 	}
 	return dirs
 }

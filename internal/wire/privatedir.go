@@ -6,24 +6,33 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // maxSocketPath is the size of sockaddr_un's path on every platform, with its NUL.
 const maxSocketPath = 104
 
-// PrivateDir makes a directory that only this user can enter, for a socket with the path below it: in
-// the first usable one of some absolute directories, or /tmp.
+// PrivateDir makes a directory that only this user can enter or replace, for a socket with the path
+// below it: in the first usable one of some absolute directories, or /tmp. Root's may be in none of
+// an ordinary user, whose variables it may have, as after sudo -E. The path has no symlinks.
 func PrivateDir(bases []string, below string) (string, error) {
 	var errs []error
 	for _, base := range append(slices.Clip(bases), "/tmp") {
-		if !filepath.IsAbs(base) || len(base)+len("/"+TempDirPrefix+"4294967295"+below) >= maxSocketPath {
+		if !filepath.IsAbs(base) {
 			continue
 		}
-		dir, err := os.MkdirTemp(base, TempDirPrefix)
+		base, err := hostpath.Trusted(base)
+		if err == nil && len(base)+len("/"+TempDirPrefix+"4294967295"+below) >= maxSocketPath {
+			continue
+		}
 		if err == nil {
-			return dir, nil
+			base, err = os.MkdirTemp(base, TempDirPrefix)
+		}
+		if err == nil {
+			return base, nil
 		}
 		errs = append(errs, err)
 	}
-	return "", fmt.Errorf("private directory for a socket: %w; set TMPDIR to a directory that you can write to", errors.Join(errs...))
+	return "", fmt.Errorf("private directory for a socket: %w; set TMPDIR to a directory that you can write to, and others cannot replace", errors.Join(errs...))
 }
