@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 
 	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
 	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
@@ -27,14 +26,11 @@ func (e *engine) probe(ctx context.Context) (shared.Probe, error) {
 
 // tryOverlay finds out whether a session can have an overlay on the file system of temporary files.
 func (e *engine) tryOverlay(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", wire.TempDirPrefix)
+	dir, err := wire.PrivateDir([]string{os.TempDir()}, "")
 	if err != nil {
 		return err
 	}
 	defer scratch.RemoveTree(dir)
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return err
-	}
 	lower, state := dir+"/lower", dir+"/session"
 	if err := errors.Join(os.Mkdir(lower, 0o700), os.Mkdir(state, 0o700)); err != nil {
 		return err
