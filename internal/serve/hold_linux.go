@@ -1,11 +1,14 @@
 package serve
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -64,11 +67,18 @@ func (l *Lock) listen(dir string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // the socket of a killed server
 		return err
 	}
-	if l.UnixListener, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err != nil {
+	// By its name, somebody could have another file's mode changed.
+	mode := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) (err error) {
+		failed := socket.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) })
+		return cmp.Or(failed, err)
+	}}
+	listener, err := mode.Listen(context.Background(), "unix", path)
+	if err != nil {
 		return err
 	}
+	l.UnixListener = listener.(*net.UnixListener)
 	l.SetUnlinkOnClose(false) // it may be another server's by then
-	return os.Chmod(path, 0o600)
+	return nil
 }
 
 // Lost reports whether no client can find this process any more: somebody removed the directory, as

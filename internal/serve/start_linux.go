@@ -62,14 +62,14 @@ func StartUser(program *hostpath.Program, dir string) error {
 
 // startable says why no server for others is started with its socket in a directory.
 func startable(dir string) error {
-	above := filepath.Dir(dir)
-	var st unix.Stat_t
-	if err := unix.Stat(above, &st); err != nil {
-		return &os.PathError{Op: "stat", Path: above, Err: err}
+	above, err := hostpath.Trusted(filepath.Dir(dir))
+	if err == nil {
+		err = hostpath.CheckPrivate(above)
 	}
-	if resolved, err := filepath.EvalSymlinks(above); err != nil {
+	if err != nil {
 		return err
-	} else if st.Mode&0o022 != 0 || int(st.Uid) != os.Geteuid() || strings.HasPrefix(resolved+"/", "/tmp/") || strings.HasPrefix(resolved+"/", "/var/tmp/") {
+	}
+	if strings.HasPrefix(above+"/", "/tmp/") || strings.HasPrefix(above+"/", "/var/tmp/") {
 		return fmt.Errorf("others could replace a socket in %s", hostpath.Quote(above))
 	}
 	return Servable()

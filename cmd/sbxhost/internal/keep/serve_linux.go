@@ -24,6 +24,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/execute"
 	"github.com/sbxhost/sbxhost/internal/frame"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/serve"
 )
 
@@ -117,15 +118,11 @@ func showServer(a *cli.App, dir string) error {
 
 // listen locks the server's directory, and opens its socket.
 func (s *server) listen() (err error) {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := hostpath.MakePrivate(s.dir, 0o700); err != nil {
 		return err
 	}
-	var st unix.Stat_t
-	if err := unix.Lstat(s.dir, &st); err != nil {
-		return &os.PathError{Op: "lstat", Path: s.dir, Err: err}
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
-		return fmt.Errorf("%s is not a directory of yours alone: it must have mode 0700", cli.Quote(s.dir))
+	if s.dir, err = hostpath.Trusted(s.dir); err != nil {
+		return err
 	}
 	s.lock, err = serve.Hold(s.dir)
 	return err

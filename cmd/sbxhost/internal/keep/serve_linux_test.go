@@ -2,6 +2,7 @@ package keep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -51,5 +52,32 @@ func TestKilledClientIsToldNothing(t *testing.T) {
 	write.Close()
 	if text, err := io.ReadAll(read); len(text) > 0 || err != nil {
 		t.Errorf("it is told %q, %v", text, err)
+	}
+}
+
+// In a directory of another user's, that user could exchange root's.
+func TestListenOfRoot(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to give directories away")
+	}
+	dir := t.TempDir()
+	if err := errors.Join(os.MkdirAll(dir+"/theirs/own", 0o700), os.Chown(dir+"/theirs", 12345, -1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{"/theirs/sbxhost", "/theirs/own", "/theirs/own/sbxhost"} {
+		s := &server{dir: dir + at}
+		if err := s.listen(); err == nil {
+			s.lock.Release()
+			t.Errorf("it serves in %s", at)
+		}
+	}
+	s := &server{dir: dir + "/ours/sbxhost"}
+	if err := s.listen(); err != nil {
+		t.Fatal(err)
+	}
+	defer s.lock.Release()
+	if info, err := os.Stat(s.dir + "/serve"); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
 	}
 }
