@@ -22,7 +22,7 @@ type private struct {
 func (p *private) make(spec *shared.Spec) error {
 	within := func(name string) (string, error) { return sessionDir(spec, name) }
 	if spec.Session.Dir == "" {
-		dir, err := filepath.EvalSymlinks(os.TempDir())
+		dir, err := filepath.EvalSymlinks(scratch.TempDir())
 		if err != nil {
 			return err
 		}

@@ -165,7 +165,7 @@ func (e *engine) launch(spec *shared.Spec, cmd *shared.Command) (_ *cmdengine.La
 	if err != nil {
 		return nil, err
 	}
-	if err := s.write(profile.text, spec.User); err != nil {
+	if err := s.write(profile.text); err != nil {
 		return nil, err
 	}
 	return &cmdengine.Launch{

@@ -3,8 +3,6 @@ package seatbelt
 import (
 	"cmp"
 	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/sbxhost/sbxhost/internal/engine/scratch"
@@ -29,7 +27,7 @@ func newOwn(spec *shared.Spec) (*commandFiles, error) {
 }
 
 func (s *commandFiles) make(spec *shared.Spec) error {
-	parent, err := filepath.EvalSymlinks(cmp.Or(spec.Session.Dir, os.TempDir())) // the kernel uses resolved paths
+	parent, err := filepath.EvalSymlinks(cmp.Or(spec.Session.Dir, scratch.TempDir())) // the kernel uses resolved paths
 	if err == nil {
 		parent, err = canonical(parent)
 	}
@@ -40,35 +38,23 @@ func (s *commandFiles) make(spec *shared.Spec) error {
 		return err
 	}
 	s.profile, s.scratch = filepath.Join(s.dir.Path, "profile.sb"), s.dir.Path
+	home := filepath.Join(s.dir.Path, "home")
 	if spec.Session.Dir != "" {
-		s.scratch = parent
+		s.scratch, home = parent, filepath.Join(parent, "seatbelt-home")
 	}
 	if s.temp, err = s.dir.Make("tmp"); err != nil || spec.Home == "" {
 		return err
 	}
-	if spec.Session.Dir == "" {
-		s.home, err = s.dir.Make("home")
-	} else {
-		s.home = filepath.Join(s.scratch, "seatbelt-home")
-		if err = os.Mkdir(s.home, 0o700); err == nil || errors.Is(err, fs.ErrExist) {
-			err = scratch.Give(s.home, spec.User)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return scratch.Link(s.home, spec)
+	s.home = home
+	return scratch.Link(home, spec)
 }
 
 // write writes the profile for sandbox-exec.
-func (s *commandFiles) write(text string, user *shared.User) error {
-	f, err := os.OpenFile(s.profile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+func (s *commandFiles) write(text string) error {
+	f, err := s.dir.Create(filepath.Base(s.profile))
 	if err == nil {
 		_, err = f.WriteString(text)
 		err = errors.Join(err, f.Close())
-	}
-	if err == nil {
-		err = scratch.Give(s.profile, user)
 	}
 	if err != nil {
 		return unavailable("the profile", err)

@@ -25,11 +25,12 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// A Dir is a directory that is locked while this process lives, or until Remove.
+// A Dir is a directory of the caller's that is locked while this process lives, or until Remove. A user
+// for whom root works owns only what Make makes, and cannot put a symlink in its place.
 type Dir struct {
 	Path string
 	user *shared.User
-	lock int
+	top  int
 }
 
 // begins is how a name begins, before the engine's. Directories for sockets begin with
@@ -41,20 +42,34 @@ const young = time.Minute
 
 var sweepOnce sync.Map // by parent and engine: once in each process
 
-// New makes a directory of the user's, or of the caller's, in parent.
+// TempDir is that of temporary files, or /tmp if another user could exchange what root makes there.
+func TempDir() string {
+	if dir, err := hostpath.Trusted(os.TempDir()); err == nil {
+		return dir
+	}
+	return "/tmp"
+}
+
+// New makes a directory in parent, which may be the user's.
 func New(parent, engine string, user *shared.User) (*Dir, error) {
 	name := filepath.Join(parent, begins+engine+"-")
 	if _, already := sweepOnce.LoadOrStore(name, true); !already {
-		sweep(name, user)
+		sweep(name)
 	}
 	p, err := os.MkdirTemp(parent, filepath.Base(name))
 	if err != nil {
 		return nil, err
 	}
 	d := &Dir{Path: p, user: user}
-	if d.lock, err = openDir(p); err == nil {
-		_ = hostpath.TryLock(d.lock, unix.LOCK_EX) // after a failure nobody can lock it to remove it
-		err = Give(p, user)
+	if d.top, err = openDir(p); err == nil {
+		_ = hostpath.TryLock(d.top, unix.LOCK_EX) // after a failure nobody can lock it to remove it
+		var st unix.Stat_t
+		if err = unix.Fstat(d.top, &st); err == nil && int(st.Uid) != os.Geteuid() {
+			err = hostpath.ErrNotPrivate // the owner of parent has exchanged it
+		}
+		if err == nil && user != nil {
+			err = unix.Fchmod(d.top, 0o711)
+		}
 	}
 	if err != nil {
 		d.Remove()
@@ -68,7 +83,7 @@ func openDir(p string) (int, error) {
 }
 
 // sweep removes what killed engines have left.
-func sweep(name string, user *shared.User) {
+func sweep(name string) {
 	parent, prefix := filepath.Split(name)
 	entries, _ := os.ReadDir(parent)
 	for _, e := range entries {
@@ -81,7 +96,7 @@ func sweep(name string, user *shared.User) {
 			continue
 		}
 		var st unix.Stat_t
-		ours := unix.Fstat(fd, &st) == nil && (int(st.Uid) == os.Geteuid() || user != nil && st.Uid == user.UID)
+		ours := unix.Fstat(fd, &st) == nil && int(st.Uid) == os.Geteuid()
 		if ours && time.Since(time.Unix(st.Mtim.Unix())) > young && hostpath.TryLock(fd, unix.LOCK_EX) == nil {
 			RemoveTree(p)
 		}
@@ -89,39 +104,58 @@ func sweep(name string, user *shared.User) {
 	}
 }
 
-// Make makes a directory within.
+// Make makes a directory of the user's within.
 func (d *Dir) Make(name string) (string, error) {
-	p := filepath.Join(d.Path, name)
-	return p, errors.Join(os.Mkdir(p, 0o700), Give(p, d.user))
+	if err := unix.Mkdirat(d.top, name, 0o700); err != nil {
+		return "", err
+	}
+	f, err := d.open(name, unix.O_DIRECTORY)
+	f.Close()
+	return filepath.Join(d.Path, name), err
+}
+
+// Create makes a file of the user's within.
+func (d *Dir) Create(name string) (*os.File, error) {
+	return d.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+}
+
+func (d *Dir) open(name string, how int) (*os.File, error) {
+	fd, err := hostpath.Openat(d.top, name, how|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err == nil && d.user != nil {
+		err = unix.Fchown(fd, int(d.user.UID), int(d.user.GID))
+	}
+	return os.NewFile(uintptr(fd), name), err
 }
 
 // Remove removes it with all its contents. d may be nil.
 func (d *Dir) Remove() {
 	if d != nil {
 		RemoveTree(d.Path)
-		hostpath.Unlock(d.lock)
+		hostpath.Unlock(d.top)
 	}
 }
 
-// Give gives a new directory or file to the user.
-func Give(p string, user *shared.User) error {
-	if user == nil {
-		return nil
-	}
-	return os.Lchown(p, int(user.UID), int(user.GID))
-}
-
-// Link makes links in a private home to what is shown in the real one.
+// Link makes a private home, or finds a session's, and in it links to what is shown in the real one.
 func Link(private string, spec *shared.Spec) error {
-	home, err := os.OpenRoot(private) // commands of the session may have put symlinks there
+	// Commands of the session may have put symlinks there, and its user in the directory around it.
+	dir, name := filepath.Split(private)
+	around, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
-	defer home.Close()
+	defer around.Close()
 	uid, gid := -1, -1
 	if u := spec.User; u != nil {
 		uid, gid = int(u.UID), int(u.GID)
 	}
+	if err := hostpath.MakePoint(around, name, true, 0o700, uid, gid); err != nil {
+		return err
+	}
+	home, err := around.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer home.Close()
 	for _, e := range spec.Table {
 		rel, ok := strings.CutPrefix(e.Path, spec.Home+"/")
 		if !ok || !e.Access.Shows() {
