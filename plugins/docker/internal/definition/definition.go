@@ -83,7 +83,8 @@ func (o *Options) checkCapabilities() error {
 			return invalid(name, "%q is not the name of a capability", c)
 		}
 		switch short {
-		case "ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_RAWIO", "SYS_PTRACE", "DAC_READ_SEARCH", "BPF", "SYS_BOOT", "MAC_ADMIN", "MAC_OVERRIDE":
+		case "ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_RAWIO", "SYS_PTRACE", "DAC_READ_SEARCH", "BPF", "SYS_BOOT", "MAC_ADMIN", "MAC_OVERRIDE",
+			"SETFCAP": // for a program in the workspace, which somebody executes outside
 			e := invalid(name, "%s would let a command leave the container", short)
 			e.Kind = shared.ErrDenied
 			e.Hint = "name the capability that the command really needs"

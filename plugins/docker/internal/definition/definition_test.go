@@ -39,6 +39,7 @@ func TestParseOptionsRefuses(t *testing.T) {
 		`{"image":"a","cap_add":["ALL"]}`:     "config.cap_add[0]",
 		`{"image":"a","cap_add":["x y"]}`:     "config.cap_add[0]",
 		`{"image":"a","cap_add":["CHOWN","SYS_ADMIN"]}`: "config.cap_add[1]",
+		`{"image":"a","cap_add":["cap_setfcap"]}`:       "config.cap_add[0]",
 	} {
 		_, err := Parse([]byte(raw))
 		e, ok := errors.AsType[*shared.Error](err)
