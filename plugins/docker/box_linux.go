@@ -96,17 +96,20 @@ func (b *box) container(lineDir string) (*plan.Plan, error) {
 }
 
 // start starts one container.
-func (b *box) start(ctx context.Context) (*vessel.Vessel, error) {
+func (b *box) start(ctx context.Context) (v *vessel.Vessel, mounts []sandboxinit.Mount, err error) {
 	m, err := vessel.NewMeeting(b.engine.surroundings.Getenv)
 	if err != nil {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
 	defer m.End()
 	p, err := b.container(m.Dir)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		mounts, err = p.Mounts()
 	}
-	return vessel.Launch(ctx, b.daemon.Client, p, b.plans.Options.ImagePlatform, m, &b.vessels)
+	if err == nil {
+		v, err = vessel.Launch(ctx, b.daemon.Client, p, b.plans.Options.ImagePlatform, m, &b.vessels)
+	}
+	return v, mounts, err
 }
 
 // launch describes a command in a container of its own. In a container without a network, the gate
@@ -116,11 +119,12 @@ func (b *box) start(ctx context.Context) (*vessel.Vessel, error) {
 func (b *box) launch(context.Context, *shared.Command) (*cmdengine.Launch, error) {
 	var v *vessel.Vessel
 	var g *gated.Gate
-	l := &cmdengine.Launch{
+	var l *cmdengine.Launch
+	l = &cmdengine.Launch{
 		Cmd:         &exec.Cmd{},
 		Confinement: sandboxinit.Confinement{Rooted: true},
 		Spawn: func(ctx context.Context, _ []string, _ []*os.File, _ *os.File) (_ cmdengine.Process, err error) {
-			v, err = b.start(ctx)
+			v, l.Mounts, err = b.start(ctx)
 			return v, err
 		},
 		Inside: func(c *sandboxinit.Command) {

@@ -27,11 +27,11 @@
 //
 // # Limits of the promise
 //
-// The daemon must be on this machine and see its files, because the workspace is bound. The engine
-// passes bind sources by path. It leaves out other mounts of the host below a read-only mount. A
-// mount's destination beneath another bind must exist, and the engine checks it for symlinks; a
-// command that runs at the same moment in the same writable directory can race the check. The pids
-// limit leaves space for the init's own threads. Pulls belong to the daemon, with its network.
+// The daemon must be on this machine and see its files, because the workspace is bound. It mounts by
+// path: the init compares the mounts with what the engine has seen, which needs Linux 5.8, and
+// otherwise starts no command. The engine leaves out other mounts of the host below a read-only
+// mount. A mount's destination beneath another bind must exist. The pids limit leaves space for the
+// init's own threads. Pulls belong to the daemon, with its network.
 //
 // Whoever may use a Docker daemon is root on its machine, unless the daemon is rootless. That is
 // true for the caller of this engine, never for its commands.

@@ -15,7 +15,7 @@ var info = shared.Info{
 		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkTranslated,
 		shared.FeatureNetworkProxy, shared.FeatureNetworkPorts,
 		shared.FeatureFilesystemMinimal,
-		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureNested,
+		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureNested, shared.FeatureSourceFD,
 		shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
 		shared.FeatureDevices, shared.FeatureTTY, shared.FeatureUser,
 		shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,

@@ -101,6 +101,8 @@ type Confinement struct {
 // A Mount is a path on which something must be mounted.
 type Mount struct {
 	Path string // inside
+	// Linked says that Path may lead through symlinks: no command can have made them.
+	Linked bool
 	// Dev and Ino are those of the file or directory that must show there, from stat; an Ino of
 	// zero means any.
 	Dev, Ino uint64

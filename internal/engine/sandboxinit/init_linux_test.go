@@ -131,6 +131,7 @@ func TestRefused(t *testing.T) {
 		"long argument":     {Command{Args: []string{"/bin/true", strings.Repeat("x", 200<<10)}}, OpExec, "/bin/true", syscall.E2BIG, 126},
 		"chdir":             {Command{Args: []string{"/bin/true"}, Dir: "/no/such"}, OpChdir, "/no/such", syscall.ENOENT, 0},
 		"not in its place":  {Command{Args: []string{"/bin/true"}, Mounts: []Mount{{Path: "/proc"}, {Path: "/proc/self"}}}, OpMounts, "/proc/self", syscall.ESTALE, 0},
+		"linked, no mount":  {Command{Args: []string{"/bin/true"}, Mounts: []Mount{{Path: "/proc/self", Linked: true}}}, OpMounts, "/proc/self", syscall.ESTALE, 0},
 		"another mount":     {Command{Args: []string{"/bin/true"}, Mounts: []Mount{{Path: "/proc"}, {Path: "/proc", Dev: 1, Ino: 1}}}, OpMounts, "/proc", syscall.ESTALE, 0},
 		"nowhere at all":    {Command{Args: []string{"/bin/true"}, Mounts: []Mount{{Path: "/no/such"}}}, OpMounts, "/no/such", syscall.ENOENT, 0},
 		"no terminal":       {Command{Args: []string{"/bin/true"}, TTY: true}, OpTTY, "", syscall.ENOTTY, 0},

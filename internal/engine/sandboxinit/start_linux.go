@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit/confine"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
@@ -181,7 +182,7 @@ func execError(op Op, path string, err error) *ExecError {
 // inPlace refuses a view with other mounts than the launcher had to make.
 func inPlace(mounts []Mount) *ExecError {
 	for _, m := range mounts {
-		st, err := look(m.Path)
+		st, err := m.look()
 		switch {
 		case err == unix.ELOOP:
 			err = syscall.ESTALE
@@ -197,8 +198,12 @@ func inPlace(mounts []Mount) *ExecError {
 	return nil
 }
 
-func look(path string) (st unix.Statx_t, err error) {
-	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS})
+func (m *Mount) look() (st unix.Statx_t, err error) {
+	open := hostpath.OpenNoSymlinks
+	if m.Linked {
+		open = unix.Open
+	}
+	fd, err := open(m.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return st, err
 	}

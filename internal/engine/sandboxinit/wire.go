@@ -11,7 +11,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
-const wireVersion = 15
+const wireVersion = 16
 
 const (
 	kindSandbox      byte = 'M' // engine -> init, before the command, if the init makes its sandbox: holder.Sandbox
@@ -79,6 +79,7 @@ func (c *Command) Fields(w *frame.Codec) {
 	w.Text(&c.Fresh)
 	frame.List(w, &c.Mounts, 20, func(m *Mount) {
 		w.Text(&m.Path)
+		w.Flag(&m.Linked)
 		w.Long(&m.Dev)
 		w.Long(&m.Ino)
 	})

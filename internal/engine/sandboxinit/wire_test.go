@@ -24,7 +24,7 @@ func commands() map[string]Command {
 		"script":   {Script: strings.Repeat("echo hello\n", 20000), Args: []string{"-x", "--"}},
 		"all": {
 			Args: []string{"sh", "-c", "exit 3"}, Env: []string{"PATH=/bin"}, Dir: "/",
-			TTY: true, SharedLimits: true, Mounts: []Mount{{Path: "/a b"}, {"/c", 1, 1 << 63}},
+			TTY: true, SharedLimits: true, Mounts: []Mount{{Path: "/a b"}, {"/c", true, 1, 1 << 63}},
 			Rlimits: []Rlimit{{7, 0, 1}, {9, 1<<64 - 1, 1<<64 - 1}, {0, 5, 5}},
 			Confinement: Confinement{Scope: true, Filter: []byte{6, 0, 0, 0, 0, 0, 0xff, 0x7f},
 				Landlock: &confine.Landlock{Handled: 1 << 15, Scoped: 3, Rules: []confine.Rule{{Path: "/a b", Access: 5, Optional: true}, {Path: "/c", Access: 1, Links: true, Dev: 1 << 40, Ino: 1 << 63}}}},
