@@ -2,13 +2,13 @@ package vessel
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
@@ -36,19 +36,21 @@ func NewMeeting(getenv func(string) string) (*meeting, error) {
 	return m, nil
 }
 
-func (m *meeting) listen() error {
-	if err := os.Mkdir(m.Dir, 0o700); err != nil {
-		return err
-	}
-	path := filepath.Join(m.Dir, plan.SocketName)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		return err
-	}
-	m.listener = l
-	// The init may run as another user; the directory above decides who can come here. Not with
-	// umask, which belongs to the whole process.
-	return errors.Join(os.Chmod(m.Dir, 0o755), os.Chmod(path, 0o777))
+// listen lets every user connect: the init may run as another one, and the directory above decides
+// who can come here. A chmod would follow a symlink that somebody has put in the socket's place.
+func (m *meeting) listen() (err error) {
+	thread := proc.NewThread()
+	defer thread.End()
+	thread.Do(func() {
+		if err = unix.Unshare(unix.CLONE_FS); err != nil { // the umask belongs to the whole process
+			return
+		}
+		unix.Umask(0)
+		if err = os.Mkdir(m.Dir, 0o755); err == nil {
+			m.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(m.Dir, plan.SocketName), Net: "unix"})
+		}
+	})
+	return err
 }
 
 // End removes the socket and its directories. The container keeps an empty directory that is
