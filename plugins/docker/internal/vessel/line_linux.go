@@ -1,6 +1,7 @@
 package vessel
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"os"
@@ -63,43 +64,20 @@ func (m *meeting) End() {
 	os.Remove(m.top)
 }
 
-// accept waits for the init, and for nobody after it.
-func (m *meeting) accept(ctx context.Context) (*net.UnixConn, error) {
+// accept waits for the process with that number, and for nobody after it. A command of another
+// sandbox that sees the socket can connect too, and would get the command's variables and files.
+func (m *meeting) accept(ctx context.Context, pid int) (*net.UnixConn, error) {
 	stop := context.AfterFunc(ctx, func() { m.listener.Close() })
 	defer stop()
-	conn, err := m.listener.AcceptUnix()
-	m.End()
-	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return nil, err
-	}
-	return conn, nil
-}
-
-// peer is a pidfd of the container's first process; nil if the kernel cannot find it: in another
-// pid namespace, or already gone.
-func peer(conn *net.UnixConn) *os.File {
-	cred, err := daemon.PeerCred(conn)
-	if err != nil || cred.Pid <= 0 {
-		return nil
-	}
-	fd, err := unix.PidfdOpen(int(cred.Pid), 0)
-	if err != nil {
-		return nil
-	}
-	return os.NewFile(uintptr(fd), "pidfd")
-}
-
-// awaitEnd returns when the process of a pidfd is gone. For a pid 1 every process of its namespace
-// is gone then.
-func awaitEnd(pidfd *os.File) {
-	defer pidfd.Close()
-	fds := []unix.PollFd{{Fd: int32(pidfd.Fd()), Events: unix.POLLIN}}
+	defer m.End()
 	for {
-		if _, err := unix.Poll(fds, -1); err != unix.EINTR {
-			return
+		conn, err := m.listener.AcceptUnix()
+		if err != nil {
+			return nil, cmp.Or(context.Cause(ctx), err)
 		}
+		if cred, err := daemon.PeerCred(conn); err == nil && cred.Pid > 0 && int(cred.Pid) == pid {
+			return conn, nil
+		}
+		conn.Close()
 	}
 }

@@ -14,8 +14,10 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
+	"github.com/sbxhost/sbxhost/internal/proc"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/daemon"
 	"github.com/sbxhost/sbxhost/plugins/docker/internal/plan"
 	"github.com/sbxhost/sbxhost/shared"
@@ -64,7 +66,11 @@ func Launch(ctx context.Context, docker *client.Client, p *plan.Plan, at *ocispe
 		case <-meet.Done():
 		}
 	}()
-	conn, err := m.accept(meet)
+	pid := 0 // of nobody, if the container has ended
+	if found, err := docker.ContainerInspect(meet, v.id, client.ContainerInspectOptions{}); err == nil {
+		pid = found.Container.State.Pid
+	}
+	conn, err := m.accept(meet, pid)
 	if err != nil {
 		if errors.Is(err, errGone) {
 			return nil, v.startError()
@@ -75,10 +81,12 @@ func Launch(ctx context.Context, docker *client.Client, p *plan.Plan, at *ocispe
 	if v.control, err = conn.File(); err != nil {
 		return nil, startFailure(ctx, err)
 	}
-	if pidfd := peer(conn); pidfd != nil {
+	if pidfd, err := unix.PidfdOpen(pid, 0); err == nil {
 		go func() {
-			awaitEnd(pidfd)
-			v.end()
+			defer unix.Close(pidfd)
+			for !proc.Ended(pidfd, time.Hour) {
+			}
+			v.end() // every process of its namespace is gone too
 		}()
 	}
 	return v, nil
@@ -134,13 +142,12 @@ func (v *Vessel) follow(wait client.ContainerWaitResult) {
 
 // startError explains a container that ended before its init answered.
 func (v *Vessel) startError() error {
-	e := &shared.Error{Kind: shared.ErrUnavailable}
+	e := &shared.Error{Kind: shared.ErrUnavailable, Hint: "use a daemon that runs on this machine itself, in this pid namespace"}
 	switch {
 	case v.exit.Error != nil:
 		e.Message = "the container ended before its init answered: " + v.exit.Error.Message
 	case v.exit.StatusCode == sandboxinit.Unreachable:
 		e.Message = "the container's init could not reach the engine: the daemon does not share this machine's files, as in a virtual machine"
-		e.Hint = "use a daemon that runs on this machine itself"
 	default:
 		e.Message = fmt.Sprintf("the container ended with status %d before its init answered", v.exit.StatusCode)
 	}
