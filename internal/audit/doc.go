@@ -12,8 +12,8 @@
 //   - A line that Append could not write completely is an error, and no part of it stays.
 //   - The file grows. A program that renames it, such as logrotate, need not tell any writer: the next line
 //     begins a new file.
-//   - Append writes to no symlink, no fifo, and no stranger's file in a directory that everybody
-//     can write to.
+//   - Append follows no symlink, and writes to no fifo, and no stranger's file in a directory that
+//     everybody can write to.
 //
 // # Limits
 //

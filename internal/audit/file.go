@@ -21,15 +21,9 @@ import (
 var lockPatience = 15 * time.Second
 
 func (l *Log) append(r Record) error {
-	f, err := l.open(0)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
-			return err
-		}
-		f, err = l.open(os.O_CREATE)
-	}
+	f, err := l.open()
 	if errors.Is(err, unix.ELOOP) {
-		err = fmt.Errorf("%s is a symlink, which is not followed: name the file that it leads to", l.path)
+		err = fmt.Errorf("%s is a symlink or behind one, which is not followed: name the file that it leads to", l.path)
 	}
 	if err != nil {
 		return err
@@ -106,10 +100,14 @@ func (l *Log) refuseStranger(st *unix.Stat_t) error {
 	return nil
 }
 
-// open follows no symlink at the file's path, and does not wait for the reader of a fifo: somebody
+// open follows no symlink, also on the way, and does not wait for the reader of a fifo: a command
 // could have put either there to redirect the log.
-func (l *Log) open(flags int) (*os.File, error) {
-	return os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK|flags, 0o600)
+func (l *Log) open() (*os.File, error) {
+	fd, err := hostpath.OpenOrMake(l.path, unix.O_RDWR|unix.O_APPEND|unix.O_NONBLOCK|unix.O_CLOEXEC)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: l.path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), l.path), nil
 }
 
 func lock(f *os.File) error {

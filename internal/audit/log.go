@@ -17,7 +17,7 @@ type Log struct {
 	sync func(*os.File) error
 }
 
-// New returns the log at an absolute path, or nil for "". It does not open the file.
+// New returns the log at an absolute path without symlinks, or nil for "". It does not open the file.
 func New(path string) (*Log, error) {
 	if path == "" {
 		return nil, nil

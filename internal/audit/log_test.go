@@ -86,10 +86,20 @@ func readTorn(t *testing.T, path string) (list []Record, torn int) {
 	return list, torn
 }
 
+// tempDir has no symlink in its path, as a resolved log has none: macOS has one there.
+func tempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func testLog(t *testing.T, path string) *Log {
 	t.Helper()
 	if path == "" {
-		path = filepath.Join(t.TempDir(), "log", "audit.jsonl")
+		path = filepath.Join(tempDir(t), "log", "audit.jsonl")
 	}
 	l, err := New(path)
 	if err != nil {
@@ -237,7 +247,7 @@ func TestRenamed(t *testing.T) {
 // Fifty processes write.
 func TestManyWriters(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	path := filepath.Join(tempDir(t), "audit.jsonl")
 	const writers, count = 50, 40
 	var cmds []*exec.Cmd
 	for i := range writers {
@@ -274,7 +284,7 @@ func TestManyWriters(t *testing.T) {
 
 func TestKilledWriters(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	path := filepath.Join(tempDir(t), "audit.jsonl")
 	for round := range 5 {
 		var cmds []*exec.Cmd
 		for i := range 4 {
@@ -314,7 +324,7 @@ func awaitLines(t *testing.T, path string, count int) {
 // A file that cannot grow further keeps its whole lines.
 func TestFull(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	path := filepath.Join(tempDir(t), "audit.jsonl")
 	cmd := writer(path, "full", "AUDIT_FSIZE=5000")
 	out, err := cmd.CombinedOutput()
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
@@ -335,7 +345,7 @@ func TestFull(t *testing.T) {
 
 func TestNotAFile(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := tempDir(t)
 	target := filepath.Join(dir, "target")
 	if err := os.Symlink(target, filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
@@ -351,6 +361,28 @@ func TestNotAFile(t *testing.T) {
 	}
 	if _, err := os.Lstat(target); !os.IsNotExist(err) {
 		t.Errorf("the log was led elsewhere: %v", err)
+	}
+}
+
+// A command that swaps a directory of the path for a link leads no line elsewhere.
+func TestPlantedDirectory(t *testing.T) {
+	t.Parallel()
+	l := testLog(t, "")
+	mustAppend(t, l, Record{})
+	dir, outside := filepath.Dir(l.path), tempDir(t)
+	if err := errors.Join(os.Rename(dir, dir+"-away"), os.Symlink(outside, dir)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{l.path, dir + "/new/audit.jsonl"} {
+		if err := testLog(t, path).Append(Record{}); !errors.Is(err, ErrUnwritable) || !strings.Contains(err.Error(), "is a symlink or behind one") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if list, err := os.ReadDir(outside); err != nil || len(list) != 0 {
+		t.Errorf("the log was led elsewhere: %v, %v", list, err)
+	}
+	if list := readLog(t, dir+"-away/audit.jsonl"); len(list) != 1 {
+		t.Errorf("%d lines", len(list))
 	}
 }
 

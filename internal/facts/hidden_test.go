@@ -216,3 +216,39 @@ func TestControlSockets(t *testing.T) {
 		}
 	}
 }
+
+// A command that puts a link on the way to a record, after the host has looked there, makes it create none elsewhere.
+func TestLinkToRecord(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	write(t, tr.base, "outside/mine", "home/src/project/logs/mine")
+	m := tr.machine(t)
+	logs := tr.project + "/logs"
+	for _, name := range []string{"/audit.jsonl", "/new/audit.jsonl"} {
+		m.HostPaths = append(m.HostPaths, view.HostPath{Path: logs + name, File: true, Kind: view.HostState})
+	}
+	in, look := m.input(&Request{}), newLookup(t.Context(), m, nil)
+	v, err := view.Show(in, look)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range m.HostPaths {
+		look.Follow(o.Path)
+	}
+	if err := errors.Join(os.Rename(logs, logs+"-away"), os.Symlink(tr.base+"/outside", logs)); err != nil {
+		t.Fatal(err)
+	}
+	m.prepare(v, in, look)
+	if list, err := os.ReadDir(tr.base + "/outside"); err != nil || len(list) != 1 {
+		t.Errorf("it made %v, %v", list, err)
+	}
+	if err := errors.Join(os.Remove(logs), os.Rename(logs+"-away", logs)); err != nil {
+		t.Fatal(err)
+	}
+	m.prepare(v, in, look)
+	for _, o := range m.HostPaths {
+		if info, err := os.Lstat(o.Path); err != nil || info.Mode() != 0o600 {
+			t.Errorf("without a link: %v, %v", info, err)
+		}
+	}
+}

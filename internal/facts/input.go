@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/sessiondir"
@@ -70,12 +72,10 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) {
 		return way
 	}
 	for _, o := range m.HostPaths {
-		switch {
-		case o.File && v.WritableAt(look.Follow(o.Path).End):
-			_ = os.MkdirAll(filepath.Dir(o.Path), 0o700)
-			// O_EXCL: to open an existing fifo would block.
-			if f, err := os.OpenFile(o.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
-				f.Close()
+		switch way := look.Follow(o.Path); {
+		case o.File && way.Kind == view.Absent && v.WritableAt(way.End):
+			if fd, err := hostpath.OpenOrMake(way.End, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC); err == nil {
+				unix.Close(fd)
 				look.forget()
 			}
 		case o.Kind == view.HostState && !o.File:

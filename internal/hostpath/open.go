@@ -101,6 +101,27 @@ func OpenDir(base, path string, writable func() []string) (*Dir, error) {
 	return &Dir{fd, resolved}, nil
 }
 
+// OpenOrMake opens a path that has no symlink. It makes a missing file or, with O_DIRECTORY, directory,
+// and the directories above it, each in the opened one above: a symlink that somebody puts there
+// meanwhile leads it nowhere.
+func OpenOrMake(path string, flag int) (fd int, err error) {
+	fd, err = OpenNoSymlinks(path, flag, 0)
+	if err != unix.ENOENT {
+		return fd, err
+	}
+	above, err := OpenOrMake(filepath.Dir(path), LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(above)
+	if flag&unix.O_DIRECTORY == 0 {
+		flag |= unix.O_CREAT
+	} else if err := unix.Mkdirat(above, filepath.Base(path), 0o700); err != nil && err != unix.EEXIST {
+		return -1, err
+	}
+	return Openat(above, filepath.Base(path), flag|unix.O_NOFOLLOW, 0o600)
+}
+
 // At returns the Dir of an open directory, which the caller closes.
 func At(dir *os.File) *Dir { return &Dir{int(dir.Fd()), dir.Name()} }
 

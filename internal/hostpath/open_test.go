@@ -154,6 +154,36 @@ func TestDir(t *testing.T) {
 	}
 }
 
+// OpenOrMake makes nothing behind a link, nor follows one.
+func TestOpenOrMake(t *testing.T) {
+	t.Parallel()
+	dir := place(t, "ws/file", "ws/link -> ../outside", "ws/gone -> ../outside/gone", "outside/there/")
+	for path, want := range map[string]error{"ws/a/b": nil, "ws/a/c": nil, "ws/link": unix.ELOOP, "ws/gone": unix.ELOOP, "ws/link/there": unix.ELOOP, "ws/link/new/deep": unix.ELOOP, "ws/gone/new": unix.ELOOP, "ws/file/x": unix.ENOTDIR} {
+		for suffix, flag := range map[string]int{"": unix.O_RDONLY, "-dir/deep": unix.O_RDONLY | unix.O_DIRECTORY} {
+			if want != nil {
+				suffix = ""
+			}
+			fd, err := OpenOrMake(filepath.Join(dir, path+suffix), flag|unix.O_CLOEXEC)
+			if err != want {
+				t.Errorf("%s%s: %v, want %v", path, suffix, err, want)
+			}
+			if err == nil {
+				var st unix.Stat_t
+				if err := unix.Fstat(fd, &st); err != nil || uint32(st.Mode) != map[bool]uint32{true: unix.S_IFREG | 0o600, false: unix.S_IFDIR | 0o700}[suffix == ""] {
+					t.Errorf("%s%s: %#o, %v", path, suffix, st.Mode, err)
+				}
+				unix.Close(fd)
+			}
+		}
+	}
+	if info, err := os.Stat(dir + "/ws/a"); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("what was made above: %v, %v", info, err)
+	}
+	if entries, err := os.ReadDir(dir + "/outside"); err != nil || len(entries) != 1 {
+		t.Errorf("outside changed: %v, %v", entries, err)
+	}
+}
+
 // While another swaps a directory for a link, nothing is ever reached by that.
 func TestOpenDirRaced(t *testing.T) {
 	t.Parallel()
