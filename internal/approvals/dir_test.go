@@ -36,3 +36,22 @@ func TestRootMakesNothingOfItsOwnInAHome(t *testing.T) {
 		t.Errorf("in a directory of root's: %v", err)
 	}
 }
+
+// Nor does a link of the user's lead it into a directory of root's.
+func TestRootFollowsNoLinkInAHome(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a link to another user")
+	}
+	home, roots := t.TempDir(), t.TempDir()
+	link := filepath.Join(home, "sbxhost")
+	if err := errors.Join(os.Chmod(roots, 0o700), os.Symlink(roots, link), os.Lchown(link, 54321, 54321)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(link).Add(t.Context(), Key{Argv: []string{"true"}}, Always, "", time.Hour, ""); err == nil {
+		t.Error("it was followed")
+	}
+	if left, err := os.ReadDir(roots); err != nil || len(left) > 0 {
+		t.Errorf("it has left %v, %v", left, err)
+	}
+}

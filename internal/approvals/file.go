@@ -37,10 +37,15 @@ func (d document) read() ([]byte, error) {
 // openDir opens the store's directory. Nobody else may be able to write to it: such a user could
 // replace the file despite its mode.
 func (d document) openDir() (*os.File, error) {
-	dir, err := os.OpenFile(d.dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	at, err := hostpath.Resolve("/", d.dir, nil)
 	if err != nil {
 		return nil, err
 	}
+	fd, err := hostpath.OpenNoSymlinks(at, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: d.dir, Err: err}
+	}
+	dir := os.NewFile(uintptr(fd), d.dir)
 	var st unix.Stat_t
 	if err := unix.Fstat(int(dir.Fd()), &st); err != nil {
 		dir.Close()

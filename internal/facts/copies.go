@@ -54,11 +54,10 @@ func (m *Machine) copies() string {
 	if m.Owner == nil {
 		dir, mode = m.Caller.copies(), 0o700
 	}
-	way := Follow(dir)
-	if dir == "" || way.Err != nil || hostpath.MakePrivate(way.End, mode) != nil {
+	if dir == "" || hostpath.MakePrivate(dir, mode) != nil { // also if another user's symlink leads there
 		return ""
 	}
-	return way.End
+	return Follow(dir).End
 }
 
 const copiesName = "git"

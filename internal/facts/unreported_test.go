@@ -244,3 +244,35 @@ func TestMarksOfTheLiving(t *testing.T) {
 		t.Errorf("where no mark can be made: %v, notes %q", living.mark, living.Notes)
 	}
 }
+
+// Root with the HOME of a user, who leads the host's directories to root's: it writes nothing there.
+func TestRootWithTheHomeOfAUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to another user")
+	}
+	tr := newTree(t)
+	write(t, tr.base, "roots/unreported/mine")
+	home := tr.base + "/theirs"
+	state, copies := home+"/.local/state/sbxhost", home+"/.cache/sbxhost/git"
+	err := errors.Join(os.MkdirAll(filepath.Dir(state), 0o755), os.MkdirAll(filepath.Dir(copies), 0o755), os.Symlink(tr.base+"/roots", state), os.Symlink(tr.base+"/roots/unreported", copies))
+	for _, p := range []string{home, state, copies} {
+		err = errors.Join(err, os.Lchown(p, 4242, 4242))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := tr.machine(t)
+	m.Caller.Home, m.Caller.Environ = home, NewEnvironment([]string{"HOME=" + home})
+	out, err := m.resolve(t.Context(), "fast", view.Definition{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Begin(out)
+	if file := m.copyOf(out, []byte("their text")); out.mark != nil || file != "" {
+		t.Errorf("a mark %v, a copy %q", out.mark, file)
+	}
+	if list, err := os.ReadDir(tr.base + "/roots/unreported"); err != nil || len(list) != 1 {
+		t.Errorf("it has left %v, %v", list, err)
+	}
+}

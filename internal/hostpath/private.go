@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
 // ErrNotPrivate says that others own a directory, or can write to it, and can therefore exchange
@@ -36,24 +38,27 @@ func CheckPrivate(dir string) error {
 // MakePrivate makes a directory that CheckPrivate accepts, and the missing directories above it,
 // all with that mode, except a home directory: HOME can be wrong. It makes nothing in another user's
 // directory. Otherwise root in a user's home, as with a plain sudo, would leave directories there that
-// the user cannot write, or would follow the user's symlinks.
+// the user cannot write. For root, nothing above it may be another user's, who could replace it, also
+// by a symlink: root would then write into a directory of that user's choice.
 func MakePrivate(dir string, mode fs.FileMode) error {
+	if _, err := Resolve("/", dir, nil); err != nil {
+		return err
+	}
 	var missing []string
-	for at := dir; ; at = filepath.Dir(at) {
-		info, err := os.Lstat(at)
-		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			info, err = os.Stat(at)
-		} else if errors.Is(err, fs.ErrNotExist) {
+	for at := range paths.Up(dir) {
+		info, err := os.Stat(at)
+		if errors.Is(err, fs.ErrNotExist) {
 			missing = append(missing, at)
 			continue
-		}
-		if err != nil {
+		} else if err != nil {
 			return err
 		}
-		if uid, _, known := ownerOf(info); len(missing) > 0 && (!known || uid != 0 && int(uid) != os.Geteuid()) {
+		if uid, _, known := ownerOf(info); (len(missing) > 0 || os.Geteuid() == 0) && (!known || !trustedOwner(uid)) {
 			return fmt.Errorf("%q would lie in a directory of uid %d and this process is uid %d: %w", dir, uid, os.Geteuid(), ErrNotPrivate)
 		}
-		break
+		if os.Geteuid() != 0 {
+			break
+		}
 	}
 	if i := slices.IndexFunc(missing, func(dir string) bool { return slices.Contains(inHome, filepath.Base(dir)) }); i >= 0 && i < len(missing)-1 {
 		return fmt.Errorf("the home directory %q does not exist", missing[i+1])
