@@ -79,7 +79,7 @@ func (h *Host) findWorkspace() (err error) {
 		return fmt.Errorf("workspace.%w", err)
 	}
 	owner := facts.LookupOwner(ws, &h.caller)
-	h.session, err = session.New(o.Session, session.Purpose{Root: ws.Root(), Temp: o.Workspace.Temp, Owner: owner.ForFiles(), LookupEnv: h.caller.LookupEnv, Logger: h.logger})
+	h.session, err = session.New(o.Session, session.Purpose{Root: ws.Root(), Temp: o.Workspace.Temp, Owner: owner.ForFiles(), LookupEnv: h.caller.LookupEnv, Writable: func() []string { return WritableDirs(h.options) }, Logger: h.logger})
 	if err != nil {
 		return err
 	}

@@ -223,11 +223,12 @@ func TestLinkToRecord(t *testing.T) {
 	tr := newTree(t)
 	write(t, tr.base, "outside/mine", "home/src/project/logs/mine")
 	m := tr.machine(t)
+	m.SessionBases = []string{tr.project + "/logs/sessions"} // which the commands of such a link's maker would see
 	logs := tr.project + "/logs"
 	for _, name := range []string{"/audit.jsonl", "/new/audit.jsonl"} {
 		m.HostPaths = append(m.HostPaths, view.HostPath{Path: logs + name, File: true, Kind: view.HostState})
 	}
-	in, look := m.input(&Request{}), newLookup(t.Context(), m, nil)
+	in, look := m.input(&Request{}), newLookup(t.Context(), m, []string{tr.project})
 	v, err := view.Show(in, look)
 	if err != nil {
 		t.Fatal(err)

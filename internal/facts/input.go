@@ -64,10 +64,12 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) {
 	hidden := func(dir string, shown func(string) bool) view.Way {
 		way := look.Follow(dir)
 		if way.Err == nil && way.Kind == view.Absent && shown(way.End) && !paths.Inside(sessiondir.SystemBase(), way.End) {
-			_ = hostpath.MakePrivate(m.Caller.Home, 0o700) // a command could make a missing one
-			_ = hostpath.MakePrivate(way.End, 0o700)       // if the host cannot make it, no command can
-			look.forget()
-			way = look.Follow(dir)
+			if at, err := hostpath.Resolve("/", dir, func() []string { return look.writable }); err == nil { // no command, nor another user, leads there
+				_ = hostpath.MakePrivate(m.Caller.Home, 0o700) // a command could make a missing one
+				_ = hostpath.MakePrivate(at, 0o700)            // if the host cannot make it, no command can
+				look.forget()
+				way = look.Follow(dir)
+			}
 		}
 		return way
 	}

@@ -13,14 +13,18 @@ import (
 // named session. No session's directory has such a name.
 const keepersDir = ".kept"
 
-// KeeperDir returns the directory for the keeper of a named session of this user. With create it
-// makes it. Only this user can use it, and commands cannot see it, as directories of sessions.
-func KeeperDir(lookupEnv func(string) (string, bool), name string, create bool) (string, error) {
+// KeeperDir returns the directory for the keeper of a named session of this user. Unless writable, the
+// directories where commands can write, is nil, it makes it. Only this user can use it, and commands
+// cannot see it, as directories of sessions.
+func KeeperDir(lookupEnv func(string) (string, bool), name string, writable func() []string) (string, error) {
 	if err := sessiondir.CheckName(name); err != nil {
 		return "", err
 	}
 	base, err := sessiondir.UserBase(lookupEnv)
-	if !create || err != nil {
+	if err == nil {
+		base, err = sessiondir.ResolveBase(base, writable)
+	}
+	if writable == nil || err != nil {
 		return filepath.Join(base, keepersDir, name), err
 	}
 	if err := sessiondir.MakeBase(base); err != nil {

@@ -87,6 +87,7 @@ type Purpose struct {
 	Temp      bool             // a directory of the session is /tmp inside
 	Owner     *sessiondir.User // the commands' user; nil is the caller
 	LookupEnv func(string) (string, bool)
+	Writable  func() []string // the directories where commands can write
 	Logger    hclog.Logger
 }
 
@@ -101,8 +102,11 @@ func New(o Options, f Purpose) (*Session, error) {
 	default:
 		s.base, s.baseErr = sessiondir.UserBase(f.LookupEnv)
 	}
+	if s.baseErr == nil {
+		s.base, s.baseErr = sessiondir.ResolveBase(s.base, f.Writable)
+	}
 	if s.baseErr != nil {
-		if s.needed {
+		if s.needed || o.Dir != "" {
 			return nil, fmt.Errorf("session: %w", s.baseErr)
 		}
 		return s, nil

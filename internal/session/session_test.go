@@ -100,3 +100,31 @@ func TestSizeOfADiskIsNotPromised(t *testing.T) {
 		t.Errorf("best effort: %v", err)
 	}
 }
+
+// Where a command has put a link on the way to the sessions, nothing is made.
+func TestPlantedBase(t *testing.T) {
+	t.Parallel()
+	dir, outside := t.TempDir(), t.TempDir()
+	if err := os.Symlink(outside, dir+"/cache"); err != nil {
+		t.Fatal(err)
+	}
+	lookup := func(name string) (string, bool) { return dir + "/cache", name == "XDG_CACHE_HOME" }
+	writable := func() []string { return []string{dir} }
+	p := Purpose{Root: dir, LookupEnv: lookup, Writable: writable, Logger: hclog.NewNullLogger()}
+	if _, err := New(Options{Name: "x"}, p); err == nil || !strings.Contains(err.Error(), "lies where commands can write") {
+		t.Errorf("a named session: %v", err)
+	}
+	if _, err := KeeperDir(lookup, "x", writable); err == nil || !strings.Contains(err.Error(), "lies where commands can write") {
+		t.Errorf("its keeper: %v", err)
+	}
+	s, err := New(Options{}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state, err := s.Get("", true); err != nil || state.Dir != "" || !strings.Contains(state.Note, "lies where commands can write") {
+		t.Errorf("an unnamed one: %+v, %v", state, err)
+	}
+	if list, err := os.ReadDir(outside); err != nil || len(list) > 0 {
+		t.Errorf("there is %v, %v", list, err)
+	}
+}

@@ -50,16 +50,10 @@ func SystemBase() string {
 	return "/var/cache/sbxhost"
 }
 
-// MakeBase makes the directory base for session directories, and checks that only this process's
-// user can write to it. A program that shows part of the host to commands calls it to be able to
-// hide it.
-func MakeBase(base string) error {
-	base, err := resolveBase(base)
-	if err != nil {
-		return err
-	}
-	return private(hostpath.MakePrivate(base, 0o700))
-}
+// MakeBase makes the directory base of ResolveBase for session directories, and checks that only this
+// process's user can write to it. A program that shows part of the host to commands calls it to be
+// able to hide it.
+func MakeBase(base string) error { return private(hostpath.MakePrivate(base, 0o700)) }
 
 // checkPrivate refuses a directory that is a symlink, another user's, or writable by others.
 func checkPrivate(dir string) error { return private(hostpath.CheckPrivate(dir)) }
@@ -75,18 +69,17 @@ func private(err error) error {
 	return nil
 }
 
-// resolveBase resolves the existing part of base, such as a ~/.cache that is a link to another
-// disk: mounts of a session directory are opened without following links.
-func resolveBase(base string) (string, error) {
+// ResolveBase resolves the directory of base, such as a ~/.cache that is a link to another disk: mounts
+// of a session directory are opened without following links. It refuses a link of another user's and,
+// as [hostpath.Resolve] does, one in the directories of writable.
+func ResolveBase(base string, writable func() []string) (string, error) {
 	if !filepath.IsAbs(base) || strings.ContainsRune(base, 0) {
 		return "", fmt.Errorf("base: %q: %w", base, errBase)
 	}
 	base = filepath.Clean(base)
-	for dir := filepath.Dir(base); ; dir = filepath.Dir(dir) {
-		if resolved, err := filepath.EvalSymlinks(dir); err == nil {
-			return filepath.Join(resolved, strings.TrimPrefix(base, dir)), nil
-		} else if dir == "/" {
-			return base, nil
-		}
+	dir, err := hostpath.Resolve("/", filepath.Dir(base), writable)
+	if err != nil {
+		return "", err
 	}
+	return filepath.Join(dir, filepath.Base(base)), nil
 }

@@ -61,8 +61,8 @@ type Dir struct {
 
 type User struct{ UID, GID uint32 }
 
-// New returns a Dir, and touches no file. base is the absolute directory of session directories; see
-// UserBase.
+// New returns a Dir, and touches no file. base is the directory of session directories, by
+// ResolveBase.
 //
 // A name makes it one that the next process finds again: letters, digits, ".", "_" and "-", at most
 // 64, the first a letter or digit. Without a name it is private to this Dir.
@@ -75,10 +75,6 @@ func New(base, name string, owner *User) (*Dir, error) {
 		if err := CheckName(name); err != nil {
 			return nil, err
 		}
-	}
-	base, err := resolveBase(base)
-	if err != nil {
-		return nil, err
 	}
 	return &Dir{base: base, name: name, owner: owner}, nil
 }

@@ -297,7 +297,7 @@ func TestUnsafeBase(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"relative", "/a\x00b"} {
-		if _, err := New(bad, "", nil); !errors.Is(err, errBase) {
+		if _, err := ResolveBase(bad, nil); !errors.Is(err, errBase) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

@@ -72,7 +72,7 @@ func readSmall(path string) (string, error) {
 
 // List lists the named sessions below base, by name.
 func List(base string) ([]Info, error) {
-	base, err := resolveBase(base)
+	base, err := ResolveBase(base, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func Remove(base, name string) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	base, err := resolveBase(base)
+	base, err := ResolveBase(base, nil)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// Sweep removes, below base, the session directories of this user whose owner is dead and that are
-// unnamed or were last used more than seven days ago. It returns the names of the removed ones.
+// Sweep removes, below a base of ResolveBase, the session directories of this user whose owner is dead
+// and that are unnamed or were last used more than seven days ago. It returns the names of the removed
+// ones.
 //
 // It may run at any time, in any number of processes. It neither waits for locks nor touches
 // directories of other users, or that this package did not make. It reports what it cannot remove
@@ -26,10 +27,6 @@ func Sweep(ctx context.Context, base string) (removed []string, err error) {
 }
 
 func sweep(ctx context.Context, base string, now time.Time) (removed []string, err error) {
-	base, err = resolveBase(base)
-	if err != nil {
-		return nil, err
-	}
 	entries, err := entries(base)
 	if err != nil {
 		return nil, err

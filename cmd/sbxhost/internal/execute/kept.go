@@ -76,7 +76,7 @@ const ownIdle = "2s"
 // directories.
 func (e *Execution) runInServer() error {
 	name := e.SessionName()
-	dir, err := session.KeeperDir(e.LookupEnv, name, true)
+	dir, err := session.KeeperDir(e.LookupEnv, name, e.WritableDirs(host.Options{}, e.Getenv("XDG_CACHE_HOME")))
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (e *Execution) makeWay(sandbox string) error {
 	if e.Remote != nil {
 		return e.keptError(e.Remote.MakeWay(), sandbox)
 	}
-	dir, err := session.KeeperDir(e.LookupEnv, e.SessionName(), false)
+	dir, err := session.KeeperDir(e.LookupEnv, e.SessionName(), nil)
 	if err != nil {
 		return nil
 	}
@@ -209,7 +209,7 @@ func (e *Execution) runServed() (served bool, err error) {
 	if e.Getenv("SBX_SERVE") == "off" || e.OwnProcess() != "" {
 		return false, nil
 	}
-	if _, err := session.KeeperDir(e.LookupEnv, e.SessionName(), false); err != nil {
+	if _, err := session.KeeperDir(e.LookupEnv, e.SessionName(), nil); err != nil {
 		return false, nil // the process that runs it reports that
 	}
 	self, err := hostpath.Self()

@@ -137,7 +137,7 @@ func (k *hostCache) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 	}
 	key, in := servedKey(s, root), ""
 	if name := s.Options.Session.Name; name != "" {
-		if in, err = session.KeeperDir(a.LookupEnv, name, false); err != nil {
+		if in, err = session.KeeperDir(a.LookupEnv, name, nil); err != nil {
 			return nil, err
 		}
 	}

@@ -56,7 +56,7 @@ type keeper struct {
 // If there is no keeper, it starts one, but only for a client that this server serves. Others get
 // an error that says why.
 func (s *server) enter(ctx context.Context, a *cli.App, name string, processes bool, apart error) (*keeper, error) {
-	dir, err := session.KeeperDir(a.LookupEnv, name, false)
+	dir, err := session.KeeperDir(a.LookupEnv, name, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (s *server) enter(ctx context.Context, a *cli.App, name string, processes b
 func hold(a *cli.App, name string) (lock *serve.Lock, err error) {
 	for range 10 {
 		var dir string
-		if dir, err = session.KeeperDir(a.LookupEnv, name, true); err == nil {
+		if dir, err = session.KeeperDir(a.LookupEnv, name, a.WritableDirs(host.Options{}, a.Getenv("XDG_CACHE_HOME"))); err == nil {
 			lock, err = serve.Hold(dir)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {

@@ -26,7 +26,7 @@ func (w waitedFor) Done() <-chan struct{} {
 func TestEnterWhileRemoved(t *testing.T) {
 	t.Parallel()
 	a := &cli.App{Caller: inforce.Caller{Environ: []string{"HOME=" + t.TempDir()}}}
-	dir, err := session.KeeperDir(a.LookupEnv, "s", true)
+	dir, err := session.KeeperDir(a.LookupEnv, "s", func() []string { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

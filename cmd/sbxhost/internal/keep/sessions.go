@@ -187,7 +187,7 @@ func removeSession(a *cli.App, name string) error {
 // endSession ends a session's processes and removes the session's files. It reports whether a
 // server held the session.
 func endSession(a *cli.App, name string) (held bool, err error) {
-	dir, err := session.KeeperDir(a.LookupEnv, name, false)
+	dir, err := session.KeeperDir(a.LookupEnv, name, nil)
 	if errors.Is(err, host.ErrSessionName) { // the name may be one of approvals
 		return false, nil
 	} else if err != nil {
@@ -218,7 +218,7 @@ func endSession(a *cli.App, name string) (held bool, err error) {
 
 // ask asks the server that has a session, and returns the answer.
 func (s *listedSession) ask(a *cli.App, verbose bool) error {
-	dir, err := session.KeeperDir(a.LookupEnv, s.Name, false)
+	dir, err := session.KeeperDir(a.LookupEnv, s.Name, nil)
 	if err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ func SessionsLogs(a *cli.App, fs *flag.FlagSet) func() error {
 		if fs.NArg() == 0 {
 			return cli.Usage(fs, errors.New("name a session"))
 		}
-		dir, err := session.KeeperDir(a.LookupEnv, fs.Arg(0), false)
+		dir, err := session.KeeperDir(a.LookupEnv, fs.Arg(0), nil)
 		if err != nil {
 			return err
 		}
