@@ -325,10 +325,14 @@ func (m *Machine) compare(out *Resolution, look *lookup, now *baseline, made *Ch
 	isIgnored := oneOf(m.ignored(out, look, slices.Concat(made.Instructions, foreign)))
 	made.Instructions = slices.DeleteFunc(made.Instructions, isIgnored)
 	repositories = slices.DeleteFunc(repositories, isIgnored)
+	var replaced []string
 	for _, w := range out.baseline.Protected { // no mount was on a file that took its place
-		if is, err := w.replaced(); is && err == nil && w.loss == unprotects && !slices.Contains(made.Instructions, w.path) {
-			made.Instructions = append(made.Instructions, w.path)
+		if is, err := w.replaced(); is && err == nil && w.loss == unprotects {
+			replaced = append(replaced, w.path)
 		}
+	}
+	if len(replaced) > 0 { // mostly by the user's editor or git, and nobody knows who wrote there since
+		made.unclear(m.Workspace.Root(), "replaced from outside of the session, whose processes may have written there since: "+hostpath.QuoteList(replaced))
 	}
 
 	if len(made.Instructions) > maxChanges { // a command may have made many to hide one among them

@@ -4,13 +4,16 @@ package facts
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/internal/view"
+	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/workspace"
 )
 
@@ -186,6 +189,34 @@ func TestBetweenCommands(t *testing.T) {
 	}
 	if len(made.LostWorktrees) != 1 || !strings.HasPrefix(made.LostWorktrees[0], base+"/lost") || !made.Unsigned {
 		t.Errorf("lost %q, unsigned %t", made.LostWorktrees, made.Unsigned)
+	}
+}
+
+// The user's own git renames a file over .git/config. Processes of the session may have written there, or not: that is
+// what is said, and kept, and not that the command did.
+func TestReplacedBetweenCommands(t *testing.T) {
+	t.Parallel()
+	top := newRepositories(t) + "/super"
+	m := tree{base: filepath.Dir(top), project: top}.machine(t)
+	resolve := func() *Resolution {
+		t.Helper()
+		out, err := m.resolve(t.Context(), "fast", view.Definition{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	last := resolve()
+	last.Spec.Session.Processes = true
+	last.WatchedPaths = last.Watch(shared.Features{shared.FeatureNested})
+	m.Changes(last)
+	runGit(t, top, "config", "user.nick", "1")
+	next := resolve()
+	next.ContinueFrom(last)
+	made := m.Changes(next)
+	said := fmt.Sprintf("%v", made.Findings())
+	if len(made.Instructions) > 0 || strings.Count(said, "replaced from outside") != 1 || !strings.Contains(said, strconv.Quote(top+"/.git/config")) {
+		t.Errorf("instructions %q; kept: %s", made.Instructions, said)
 	}
 }
 
