@@ -61,6 +61,11 @@ func Replaced(list []WatchedPath) (notes []string) {
 		if errors.Is(err, fs.ErrPermission) { // a command can change the mode of its own directory
 			note = fmt.Sprintf("%s cannot be searched any more: a protected path in it may have been replaced while the command ran", filepath.Dir(w.path))
 		}
+		for dir := filepath.Dir(w.path); errors.Is(err, fs.ErrNotExist); dir = filepath.Dir(dir) {
+			if _, err = os.Lstat(dir); err != nil { // mostly renamed: then the mounts in it hold
+				note = fmt.Sprintf("%s was renamed or removed while the command ran: a hidden or protected path in it may have been replaced", dir)
+			}
+		}
 		if !slices.Contains(notes, note) {
 			notes = append(notes, note)
 		}

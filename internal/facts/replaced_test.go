@@ -23,13 +23,13 @@ func TestReplaced(t *testing.T) {
 		}
 		list = append(list, WatchedPath{p, "was not hidden", "deny_paths", was})
 	}
-	if err := os.Mkdir(shut, 0o700); err != nil {
+	if err := errors.Join(os.Mkdir(shut, 0o700), os.MkdirAll(top+"/moved/.git/hooks", 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"same", "gone", "other", "shut/a", "shut/b"} {
+	for _, name := range []string{"same", "gone", "other", "shut/a", "shut/b", "moved/.git/hooks/a", "moved/.env"} {
 		watch(filepath.Join(top, name))
 	}
-	err := errors.Join(os.Remove(top+"/gone"), os.WriteFile(top+"/new", nil, 0o600), os.Rename(top+"/new", top+"/other"), os.Chmod(shut, 0o600))
+	err := errors.Join(os.Remove(top+"/gone"), os.WriteFile(top+"/new", nil, 0o600), os.Rename(top+"/new", top+"/other"), os.Chmod(shut, 0o600), os.Rename(top+"/moved", top+"/away"))
 	t.Cleanup(func() { os.Chmod(shut, 0o700) })
 	if err != nil {
 		t.Fatal(err)
@@ -41,6 +41,8 @@ func TestReplaced(t *testing.T) {
 	if os.Geteuid() != 0 {
 		want = append(want, shut+" cannot be searched any more: a protected path in it may have been replaced while the command ran")
 	}
+	// One sentence for all in a directory that is renamed: the mounts in it hold.
+	want = append(want, top+"/moved was renamed or removed while the command ran: a hidden or protected path in it may have been replaced")
 	if got := Replaced(list); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
