@@ -25,9 +25,10 @@ const lockName = "lock"
 // process ends.
 type Lock struct {
 	*net.UnixListener
-	fd     int
-	socket string
-	made   string // the socket's stamp
+	AfterKill bool // the process that had it before was killed: then Release leaves the socket, for the next to know it too
+	fd        int
+	socket    string
+	made      string // the socket's stamp
 }
 
 // lock takes the lock of a directory. The error is ErrServed if another process has it.
@@ -64,7 +65,8 @@ func (l *Lock) listen(dir string) error {
 	}
 	defer at.Close()
 	path := Address(at, Socket)
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // the socket of a killed server
+	err = os.Remove(path) // the socket of a killed server
+	if l.AfterKill = err == nil; err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	// By its name, somebody could have another file's mode changed.
@@ -90,7 +92,7 @@ func (l *Lock) Lost() bool {
 
 // Release ends the listening, and then releases the lock.
 func (l *Lock) Release() {
-	if !l.Lost() {
+	if !l.AfterKill && !l.Lost() {
 		os.Remove(l.socket)
 	}
 	if l.UnixListener != nil {

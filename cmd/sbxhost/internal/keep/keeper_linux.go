@@ -92,6 +92,9 @@ func (s *server) enter(ctx context.Context, a *cli.App, name string, processes b
 	}
 	if k.clients++; !processes {
 		k.otherClients++
+	} else if k.lock.AfterKill {
+		k.lock.AfterKill = false
+		a.Say(fmt.Sprintf("session %q: the session's processes ended, and new ones start: their server was killed", name))
 	}
 	if k.idling != nil {
 		k.idling.Stop()

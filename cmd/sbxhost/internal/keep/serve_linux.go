@@ -124,7 +124,9 @@ func (s *server) listen() (err error) {
 	if s.dir, err = hostpath.Trusted(s.dir); err != nil {
 		return err
 	}
-	s.lock, err = serve.Hold(s.dir)
+	if s.lock, err = serve.Hold(s.dir); err == nil {
+		s.lock.AfterKill = false
+	}
 	return err
 }
 
