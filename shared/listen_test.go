@@ -3,11 +3,8 @@ package shared
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -94,32 +91,5 @@ func TestListenRefuses(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
-	}
-}
-
-func TestRemoveSocketDir(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "precious"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	removeSocketDir(dir)
-	removeSocketDir("")
-	away := t.TempDir()
-	l, err := net.Listen("unix", away+"/other")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	planted := filepath.Join(t.TempDir(), wire.TempDirPrefix+"1")
-	if err := errors.Join(os.Mkdir(planted, 0o700), os.Symlink(away, planted+"/plugin-dir1")); err != nil {
-		t.Fatal(err)
-	}
-	removeSocketDir(planted + "/plugin-dir1")
-	if _, err := os.Lstat(away + "/other"); err != nil {
-		t.Errorf("through a symlink: %v", err)
-	}
-	removeSocketDir(dir + "/no/such")
-	if _, err := os.Stat(filepath.Join(dir, "precious")); err != nil {
-		t.Error("a file that is no socket was removed")
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -100,7 +99,6 @@ func serve(engine Engine, log hclog.Logger) error {
 		}
 		s.enough()
 		early.Wait()
-		removeSocketDir(os.Getenv(plugin.EnvUnixSocketDir))
 		os.Exit(0)
 	})
 	// Before the first command, which a signal must end.
@@ -182,42 +180,4 @@ func logLevel() hclog.Level {
 		return level
 	}
 	return hclog.Warn
-}
-
-// removeSocketDir removes the directory that the host made for this engine's socket, in case the
-// host is gone. It removes only sockets and empty directories, so a wrong path does no harm. Commands
-// may be able to write around it: a symlink there leads nowhere else.
-func removeSocketDir(dir string) {
-	if dir == "" {
-		return
-	}
-	base, name := filepath.Split(filepath.Clean(dir))
-	// The host makes go-plugin's directory in another one, which a killed host cannot remove.
-	private := ""
-	if parent := filepath.Base(base); strings.HasPrefix(parent, wire.TempDirPrefix) {
-		base, name, private = filepath.Dir(filepath.Clean(base)), filepath.Join(parent, name), parent
-	}
-	root, err := os.OpenRoot(base)
-	if err != nil {
-		return
-	}
-	defer root.Close()
-	d, err := root.Open(name)
-	if err != nil {
-		return
-	}
-	defer d.Close()
-	entries, err := d.ReadDir(-1)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		if e.Type() == os.ModeSocket {
-			root.Remove(filepath.Join(name, e.Name()))
-		}
-	}
-	root.Remove(name)
-	if private != "" {
-		root.Remove(private)
-	}
 }

@@ -204,11 +204,12 @@ func doomedHost() error {
 	if err != nil {
 		return err
 	}
+	os.RemoveAll(filepath.Dir(socketDir(l))) // as without KeepSocket
 	s, err := l.Open(context.Background(), Spec{Unconfined: true})
 	if err != nil {
 		return err
 	}
-	if _, err := s.Start(context.Background(), sh("echo started "+socketDir(l)+"; exec sleep 600"), Stdio{Stdout: os.Stdout, Stderr: alive}); err != nil {
+	if _, err := s.Start(context.Background(), sh("echo started; exec sleep 600"), Stdio{Stdout: os.Stdout, Stderr: alive}); err != nil {
 		return err
 	}
 	select {}
@@ -228,8 +229,7 @@ func TestHostKilled(t *testing.T) {
 	}
 	aliveW.Close()
 	line, err := bufio.NewReader(out).ReadString('\n')
-	dir, ok := strings.CutPrefix(strings.TrimSpace(line), "started ")
-	if err != nil || !ok {
+	if err != nil || line != "started\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
 	host.Process.Kill()
@@ -237,10 +237,6 @@ func TestHostKilled(t *testing.T) {
 	// At the end of this file neither the engine nor the command is left.
 	if _, err := io.ReadAll(alive); err != nil {
 		t.Error(err)
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket directory is left: %v", err)
-		os.RemoveAll(dir)
 	}
 }
 
@@ -292,9 +288,6 @@ func TestEngineEnds(t *testing.T) {
 			end(l)
 			if _, err := io.ReadAll(alive); err != nil {
 				t.Error(err)
-			}
-			if _, err := os.Stat(socketDir(l)); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the socket directory is left: %v", err)
 			}
 			// The engine may get to report the command's end before its own.
 			if got, err := p.Wait(t.Context()); !errors.Is(err, ErrEngineLost) && !errors.Is(err, ErrClosed) {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -93,6 +94,7 @@ func Launch(ctx context.Context, cmd *exec.Cmd, o LaunchOptions) (*Process, erro
 	if err != nil {
 		return nil, &LaunchError{Err: err}
 	}
+	sweep(filepath.Dir(dir))
 	channel, engineEnd, err := NewChannel()
 	if err != nil {
 		os.RemoveAll(dir)
@@ -149,6 +151,17 @@ func Launch(ctx context.Context, cmd *exec.Cmd, o LaunchOptions) (*Process, erro
 		os.RemoveAll(dir)
 	}
 	return l, nil
+}
+
+// sweep removes, of the directories for sockets in base, those that hosts have left which were killed before
+// they had connected. A directory is in use for the time of a start, or, with KeepSocket, of a test.
+func sweep(base string) {
+	left, _ := filepath.Glob(filepath.Join(base, wire.TempDirPrefix+"*", "plugin-dir*"))
+	for _, dir := range left {
+		if info, err := os.Lstat(dir); err == nil && time.Since(info.ModTime()) > time.Hour {
+			os.RemoveAll(filepath.Dir(dir)) // of a symlink that a command has put there, only the symlink
+		}
+	}
 }
 
 // dial connects to the engine, and to nobody else: who can write in one of SocketDirs can have put a socket

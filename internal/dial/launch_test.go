@@ -77,6 +77,35 @@ func TestLaunchFails(t *testing.T) {
 	}
 }
 
+// A host that is killed before it has connected leaves a directory. A later start removes that, and nothing else: not
+// one of a host that starts, none of another kind, and nothing behind a symlink that a command has made.
+func TestLaunchSweeps(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	at := func(name string) string { return filepath.Join(base, wire.TempDirPrefix+name) }
+	err := errors.Join(os.MkdirAll(at("1/plugin-dir1"), 0o700), os.WriteFile(at("1/plugin-dir1/plugin1"), nil, 0o600), os.MkdirAll(at("2/plugin-dir2"), 0o700),
+		os.MkdirAll(at("3/line"), 0o700), os.MkdirAll(base+"/other/plugin-dir4", 0o700), os.Symlink("other", at("4")))
+	old := time.Now().Add(-2 * time.Hour)
+	for _, dir := range []string{at("1/plugin-dir1"), at("3/line"), base + "/other/plugin-dir4"} {
+		err = errors.Join(err, os.Chtimes(dir, old, old))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err := Launch(t.Context(), exec.Command("/bin/true"), LaunchOptions{SocketDirs: []string{base}}); err == nil {
+		l.Kill()
+		t.Fatal("it is an engine")
+	}
+	var got []string
+	left, err := filepath.Glob(base + "/*/*")
+	for _, p := range left {
+		got = append(got, strings.TrimPrefix(p, base+"/"))
+	}
+	if want := []string{"other/plugin-dir4", "sbxhost-2/plugin-dir2", "sbxhost-3/line"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("left %q, want %q, %v", got, want, err)
+	}
+}
+
 // What an engine block passes on sets the number of processors, and nothing by
 // which host and engine know each other.
 func TestEngineBlockEnvironment(t *testing.T) {

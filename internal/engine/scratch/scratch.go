@@ -34,7 +34,7 @@ type Dir struct {
 }
 
 // begins is how a name begins, before the engine's. Directories for sockets begin with
-// wire.TempDirPrefix, and nobody sweeps them.
+// wire.TempDirPrefix, and package dial sweeps those of engines.
 const begins = ".sbxhost-"
 
 // young is far longer than it takes to lock a new directory.
