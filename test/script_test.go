@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/sbxhost/sbxhost/internal/stubs"
 	"github.com/sbxhost/sbxhost/internal/testing/programs"
 )
 
@@ -31,6 +33,11 @@ var engineBinaries = [...]string{
 // layoutScripts are those of what differs from layout to layout: what is started, and how
 // it ends.
 var layoutScripts = []string{"script/exec.txtar", "script/kept.txtar", "script/sessions.txtar", "script/signals.txtar"}
+
+// notServed has the scripts that are not for the layout served, and why.
+var notServed = map[string]string{
+	"script/mounted_again.txtar": "its sbxhost lies in the workspace, alone, in a mount namespace of its own: no server is asked there",
+}
 
 // TestMain undoes what a shell does to commands in its background, which ignore SIGINT and
 // have all that they start ignore it.
@@ -74,7 +81,8 @@ func TestScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
-	lean, single := filepath.Join(bin, "lean"), filepath.Join(bin, "single")
+	served, single := filepath.Join(bin, "served"), filepath.Join(bin, "single")
+	lean := filepath.Join(served, "lean")
 	build(t, lean, append(engineBinaries[:], "cmd/sbxhost")...)
 	if err := os.Mkdir(single, 0o755); err != nil {
 		t.Fatal(err)
@@ -83,19 +91,23 @@ func TestScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	build(t, filepath.Join(bin, "other"), "docs/examples/sbxhost-engine-nice")
-	served := filepath.Join(bin, "served")
 	layOutServed(t, served, lean)
+	all, err := filepath.Glob("script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, layout := range []string{lean, single, served} {
 		t.Run(filepath.Base(layout), func(t *testing.T) {
 			t.Parallel() // or each layout waits for the longest script of the one before
 			deadline, _ := t.Deadline()
-			scripts := testscript.Params{Dir: "script"}
+			files := slices.Clone(all)
 			if testing.Short() && layout != lean {
-				scripts = testscript.Params{Files: layoutScripts}
+				files = layoutScripts
+			} else if layout == served {
+				files = slices.DeleteFunc(files, func(file string) bool { return notServed[file] != "" })
 			}
 			testscript.Run(t, testscript.Params{
-				Dir:                 scripts.Dir,
-				Files:               scripts.Files,
+				Files:               files,
 				RequireExplicitExec: true,
 				RequireUniqueNames:  true,
 				Deadline:            deadline,
@@ -109,7 +121,7 @@ func TestScript(t *testing.T) {
 				},
 				Condition: func(name string) (bool, error) {
 					// [WORD] holds where SBXHOST_REQUIRE lists the word.
-					return name == "root" && os.Geteuid() == 0 || required(name), nil
+					return name == "root" && os.Geteuid() == 0 || name == filepath.Base(layout) || required(name), nil
 				},
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
 					"exits":    exits,
@@ -117,27 +129,26 @@ func TestScript(t *testing.T) {
 					"lines":    lines,
 					"await":    await,
 					"listen":   listen,
+					"settled":  settled(layout == served),
 				},
 			})
 		})
 	}
 }
 
-// layOutServed makes a directory whose sbxhost is sbx where it is told to exec.
+// layOutServed makes a directory, around that of lean, whose sbxhost is sbx where it is told to exec:
+// a sandbox that shows it shows the programs, too.
 func layOutServed(t *testing.T, dir, lean string) {
 	t.Helper()
 	build(t, lean, "cmd/sbx")
-	err := os.Mkdir(dir, 0o755)
-	if err == nil {
-		err = programs.Write(filepath.Join(dir, "sbxhost"), []byte(`#!/bin/sh
+	// Not sh, which may need a descriptor for the script that one about shortage denies it.
+	if err := programs.Write(filepath.Join(dir, "sbxhost"), []byte(`#!/bin/bash
 if [ "$1" = exec ]; then
 	shift
 	exec `+lean+`/sbx "$@"
 fi
 exec `+lean+`/sbxhost "$@"
-`))
-	}
-	if err != nil {
+`)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -331,4 +342,33 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s stays", args[0])
 	}
 	ts.Fatalf("%s did not come to be", args[0])
+}
+
+// settled waits, where a server runs the commands, until there are no stubs: it keeps them for a
+// moment, for the next command. Elsewhere they are gone with their command, and it does nothing.
+func settled(served bool) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) > 0 {
+			ts.Fatalf("usage: settled")
+		}
+		stub := ""
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for range 6000 {
+			if stub = ""; served {
+				filepath.WalkDir(ts.Getenv("WORK"), func(path string, _ fs.DirEntry, err error) error {
+					if err == nil && stubs.Is(path) {
+						stub = path
+						return filepath.SkipAll
+					}
+					return nil // what is gone by now
+				})
+			}
+			if stub == "" {
+				return
+			}
+			<-tick.C
+		}
+		ts.Fatalf("%s stays", stub)
+	}
 }
