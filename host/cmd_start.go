@@ -88,7 +88,8 @@ func (c *Cmd) beginInTime() error {
 				err = cmp.Or(c.checkCaller(), err) // a variable may be the cause of the first error
 			}
 		}
-		elsewhere := c.Caller != nil && (errors.Is(err, facts.ErrOtherCaller) || errors.Is(err, policy.ErrAsks) || errors.Is(err, session.ErrNoSession))
+		// Whoever goes on decides again, but a logged decision has its end.
+		elsewhere := c.Caller != nil && !c.announced() && (errors.Is(err, facts.ErrOtherCaller) || errors.Is(err, policy.ErrAsks) || errors.Is(err, session.ErrNoSession))
 		if err != nil && !elsewhere {
 			err = c.unstarted(ctx, err)
 			c.logRefusal(err)
