@@ -11,6 +11,7 @@ import (
 
 	"github.com/sbxhost/sbxhost/internal/env"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -76,7 +77,7 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolution, d *view.Definitio
 		}
 		in.UsablePath = func(dir string) bool {
 			way := Follow(dir)
-			return way.Err == nil && m.Written(filepath.Clean(dir)) == "" && m.Written(way.End) == "" && !view.Creatable(spec, way.End)
+			return way.Err == nil && !slices.ContainsFunc(way.Links, paths.ProcessSpecific) && m.Written(filepath.Clean(dir)) == "" && m.Written(way.End) == "" && !view.Creatable(spec, way.End)
 		}
 	} else {
 		in.UsablePath = func(dir string) bool { return view.UsableInPath(spec, dir, Follow) }

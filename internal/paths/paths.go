@@ -24,6 +24,11 @@ func InsideAny(dirs []string, p string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return Inside(dir, p) })
 }
 
+// ProcessSpecific reports whether text names a path that differs between processes.
+func ProcessSpecific(text string) bool {
+	return slices.ContainsFunc([]string{"/proc/self", "/proc/thread-self", "/dev/fd", "/dev/std"}, func(path string) bool { return strings.Contains(text, path) })
+}
+
 // Move returns the path of p, which is in from, after from has moved to to.
 func Move(p, from, to string) string {
 	if p == from {

@@ -85,8 +85,8 @@ func outlasts(e *shared.Entry) bool {
 }
 
 // UsableInPath reports whether a directory may be in a command's PATH: no command can plant a
-// program for the next one in it, or where its symlinks lead. follow is Facts.Follow. A directory
-// that cannot be followed is useless there.
+// program for the next one in it, or where its symlinks lead. A directory that cannot be followed is
+// useless there; one through /proc/self leads the command elsewhere. follow is Facts.Follow.
 func UsableInPath(spec *shared.Spec, dir string, follow func(string) Way) bool {
 	clean := path.Clean(dir)
 	host := dir // as spelled: Clean is wrong for a ".." after a symlink
@@ -98,7 +98,7 @@ func UsableInPath(spec *shared.Spec, dir string, follow func(string) Way) bool {
 		host = at
 	}
 	way := follow(host)
-	return way.Err == nil && !WritableInside(spec, clean) && !Creatable(spec, way.End) &&
+	return way.Err == nil && !slices.ContainsFunc(way.Links, paths.ProcessSpecific) && !WritableInside(spec, clean) && !Creatable(spec, way.End) &&
 		(way.End == path.Clean(host) || !WritableInside(spec, way.End))
 }
 

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/terminal"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/serve"
 	"github.com/sbxhost/sbxhost/internal/session"
 )
@@ -46,7 +46,7 @@ func (e *Execution) needsServer(fs *flag.FlagSet) (bool, error) {
 		return false, cli.Usage(fs, errors.New("-no-sandbox: what is kept runs in a sandbox"))
 	case e.trace:
 		return false, cli.Usage(fs, errors.New("-trace: what is kept is not traced; run the command without -session"))
-	case f.ByFile && f.ScriptFile == "", ProcessSpecific(e.resultPath + " " + f.Workdir + " " + f.Config):
+	case f.ByFile && f.ScriptFile == "", paths.ProcessSpecific(e.resultPath + " " + f.Workdir + " " + f.Config):
 		return false, cli.Usage(fs, errors.New("a path of this process, such as /dev/stdin, is another one for the server that holds the session"))
 	}
 	return true, nil
@@ -258,11 +258,6 @@ func (e *Execution) ask(path, program string) (status int, ended syscall.Signal,
 	return client.Ask(path, program)
 }
 
-// ProcessSpecific reports whether text names a path that differs between processes.
-func ProcessSpecific(text string) bool {
-	return slices.ContainsFunc([]string{"/proc/self", "/proc/thread-self", "/dev/fd", "/dev/std"}, func(path string) bool { return strings.Contains(text, path) })
-}
-
 // OwnProcess says why only the client itself can run a command, or "" if a server can: the command
 // needs a terminal, or shares what a server would keep from others, or writes where only the client
 // can, or runs without a sandbox, as a child of the client.
@@ -273,7 +268,7 @@ func (e *Execution) OwnProcess() string {
 		"-no-sandbox runs it as a child of its caller": f.NoSandbox,
 		"it uses a review":                             f.Review != "",
 		"its script is a file or a pipe":               f.ByFile,
-		"a path is this process's own":                 ProcessSpecific(f.Workdir + " " + f.Config + " " + e.resultPath + " " + e.eventsTo),
+		"a path is this process's own":                 paths.ProcessSpecific(f.Workdir + " " + f.Config + " " + e.resultPath + " " + e.eventsTo),
 		"SBXHOST_LOG is set":                           e.Getenv("SBXHOST_LOG") != "",
 	} {
 		if own {

@@ -20,6 +20,7 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/launch"
+	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/session"
 	"github.com/sbxhost/sbxhost/workspace"
 )
@@ -49,7 +50,7 @@ func (k *hostKey) newHost(ctx context.Context, o host.Options) (*host.Host, erro
 	for _, def := range o.Sandboxes {
 		text += string(def.Config) // of which %v prints numbers
 	}
-	if execute.ProcessSpecific(text) {
+	if paths.ProcessSpecific(text) {
 		return nil, errors.New("what a path leads to is the process's own")
 	}
 	return host.New(ctx, o)
