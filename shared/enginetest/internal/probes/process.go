@@ -109,8 +109,9 @@ func processProbes() []Probe {
 			shared.Limits{Memory: 256 << 20}, shared.Limits{Memory: 2 << 30}, "allocate 8 50"),
 		limit("proc.38", "more open files than the limit", shared.FeatureLimitOpenFiles, shared.Limits{OpenFiles: 64}, shared.Limits{OpenFiles: 256}, "open-files 100"),
 		{ID: "proc.39", Title: "more processor time than the limit", Unmodelled: decidedByLimits, Features: shared.Features{shared.FeatureLimitCPUs},
-			trial: limiting(shared.Limits{CPUs: 0.25}), act: "burn 2s 800ms",
-			grant: limiting(shared.Limits{CPUs: 4}).and(does("burn 50s 800ms"))}, // on a machine that has much else to do
+			// So little that a command without the limit gets more on a machine that has much else to do.
+			trial: limiting(shared.Limits{CPUs: 0.05}), act: "burn 2s 200ms",
+			grant: limiting(shared.Limits{CPUs: 4}).and(does("burn 50s 200ms"))},
 		privileged("proc.40", "raising a limit of resources", "-do prlimit64 0 4 "+low+low+" 0 then do prlimit64 0 4 "+low+high+" 0"),
 		{ID: "proc.41", Title: "what another user than the one it is to run as may do", Unmodelled: "credentials decide it, and no profile",
 			Features: shared.Features{shared.FeatureUser}, custom: asAnotherUser},
