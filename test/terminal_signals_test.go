@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -151,4 +152,32 @@ func testHangup(t *testing.T, p *place) {
 			t.Errorf("%s: the command left %q, %v", sandbox, text, err)
 		}
 	}
+}
+
+// stuckGit makes a directory for PATH, with a git that never answers, and gives the file that it writes.
+func stuckGit(t *testing.T, project string) (dir, asked string) {
+	t.Helper()
+	dir = t.TempDir()
+	if out, err := exec.Command("git", "init", "-q", project).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "git"), []byte("#!/bin/sh\n>${0%/*}/asked\nexec sleep 1000\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir, filepath.Join(dir, "asked")
+}
+
+// ^C is not for a program that sbxhost asks: its death would look like an error of the configuration.
+func testInterruptedHelper(t *testing.T, p *place) {
+	need(t, "git")
+	dir, asked := stuckGit(t, p.project)
+	cmd := exec.Command(filepath.Join(p.bin, "sbxhost"), "exec", "--", "true")
+	cmd.Dir, cmd.Env = p.project, append(p.env(), "PATH="+dir+":/usr/bin:/bin")
+	l := connect(t, cmd)
+	until(t, "a question to git", func() bool { _, err := os.Lstat(asked); return err == nil }, l.text)
+	l.types("\x03")
+	if status := l.ends(); status != -int(syscall.SIGINT) {
+		t.Errorf("status %d: %s", status, l.text())
+	}
+	l.sees("ended by SIGINT before the command ran")
 }

@@ -81,6 +81,7 @@ func TestProgramAtATerminal(t *testing.T) {
 		"bytes":       testBytes,
 		"paste":       testPaste,
 		"closed":      testClosedOutput,
+		"helper":      testInterruptedHelper,
 		"job control": testJobControl,
 		"outer jobs":  testOuterJobs,
 		"no -t":       testUnasked,

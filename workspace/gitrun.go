@@ -120,7 +120,7 @@ func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, args 
 		cmd.Env = append(cmd.Env, "GIT_DIR="+l.GitDir, "GIT_COMMON_DIR="+l.CommonDir)
 	}
 	if g.as != nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: g.as.UID, Gid: g.as.GID, Groups: g.as.Groups}}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: g.as.UID, Gid: g.as.GID, Groups: g.as.Groups}
 	}
 	cmd.WaitDelay = time.Second
 	out, diag := cappedBuffer{left: g.left}, cappedBuffer{left: maxGitOut}

@@ -21,11 +21,12 @@ var systemDirs = [...]string{"/usr/bin", "/bin", "/usr/sbin", "/sbin", "/run/cur
 // Command prepares to execute the program in the root directory. Its environment has a PATH of the
 // system's directories, and the caller's additions. So if the program searches for a
 // helper by its name, it does not find a command's: in a directory of the user, a link may lead to
-// a file that commands write. Nor can a variable make it load a command's library. Nothing else in
-// this project executes a program of the host.
+// a file that commands write. Nor can a variable make it load a command's library. It has a process
+// group of its own: ^C is for this process, which knows what it means. Nothing else in this project
+// executes a program of the host.
 func (p *Program) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.path, args...)
-	cmd.Args[0], cmd.Dir, cmd.Env = p.name, "/", []string{"PATH=" + systemPath(p.written)}
+	cmd.Args[0], cmd.Dir, cmd.Env, cmd.SysProcAttr = p.name, "/", []string{"PATH=" + systemPath(p.written)}, ownGroup()
 	return cmd
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 )
 
 // Here, a file's mode does not include its owner or who else can write to it.
@@ -22,5 +23,7 @@ func Resolve(string, string, func() []string) (string, error) {
 }
 
 func ReadFile(path string, _ int64) ([]byte, error) { return os.ReadFile(path) }
+
+func ownGroup() *syscall.SysProcAttr { return nil } // there are no groups
 
 const noFollow = 0 // there is no such flag

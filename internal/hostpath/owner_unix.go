@@ -23,4 +23,6 @@ func links(info fs.FileInfo) uint64 {
 	return 1
 }
 
+func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
 const noFollow = syscall.O_NOFOLLOW
