@@ -113,7 +113,7 @@ var rules = []rule{
 	{packages: "internal/serve", ours: []string{"internal/hostpath", "internal/frame", "internal/proc", "internal/wire"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbx", ours: []string{"internal/hostpath", "internal/serve"}},
 	{packages: "cmd/sbxhost/internal/cli", ours: []string{"config", "internal/source", "host", "internal/hostpath", "cmd/internal/inforce", "shared"}, others: []string{"golang.org/x/term"}},
-	{packages: "cmd/sbxhost/internal/terminal", ours: []string{"cmd/sbxhost/internal/cli", "host"}, others: []string{"golang.org/x/sys", "golang.org/x/term"}},
+	{packages: "cmd/sbxhost/internal/terminal", ours: []string{"cmd/sbxhost/internal/cli", "host", "internal/serve"}, others: []string{"golang.org/x/sys", "golang.org/x/term"}},
 	{packages: "cmd/sbxhost/internal/replace", ours: []string{"cmd/sbxhost/internal/cli", "internal/source", "internal/hostpath"}, others: []string{"golang.org/x/sys"}},
 	{packages: "cmd/sbxhost/internal/prompt", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/terminal", "internal/approvals", "host", "internal/hostpath", "cmd/internal/inforce", "internal/policy"}, others: []string{"golang.org/x/sys", "github.com/rogpeppe/go-internal/diff"}},
 	{packages: "cmd/sbxhost/internal/setup", ours: []string{"cmd/sbxhost/internal/cli", "cmd/sbxhost/internal/prompt", "internal/approvals", "config", "internal/egress", "host", "internal/hostpath", "internal/launch", "cmd/internal/inforce", "internal/policy", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},

@@ -189,3 +189,22 @@ func TestServeMany(t *testing.T) {
 		t.Errorf("%d descriptors more than %d", more, files)
 	}
 }
+
+// A client whose command a signal ended before it ran does not run it by itself.
+func TestServeInterruptedEarly(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	s := newServing(t)
+	dir, asked := stuckGit(t, s.dir+"/project")
+	var stderr bytes.Buffer
+	cmd := s.sbx("export PATH="+dir+":/usr/bin:/bin", "--", "true")
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a question to git", func() bool { _, err := os.Lstat(asked); return err == nil }, func() string { return s.dir })
+	cmd.Process.Signal(syscall.SIGINT)
+	if cmd.Wait(); cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGINT {
+		t.Errorf("%v: %s", cmd.ProcessState, &stderr)
+	}
+}

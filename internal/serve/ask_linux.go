@@ -66,11 +66,29 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 		suspend = func() { unix.Kill(unix.Getpid(), unix.SIGSTOP) }
 	}
 	begin, over, relayed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var sent []syscall.Signal
+	taken := 0 // of sent, by the server
 	defer func() {
 		close(over)
 		<-relayed
-		if err != nil && err != ErrGone {
+		if err == ErrGone {
+			return
+		}
+		if err != nil {
 			resend(signals)
+		}
+		idle := make(chan os.Signal, 1)
+		signal.Notify(idle, unix.SIGCONT)
+		signal.Stop(idle) // it waits for signals that the runtime has received
+		for len(signals) > 0 {
+			sent = append(sent, (<-signals).(syscall.Signal))
+		}
+		for _, sig := range sent[min(taken, len(sent)):] {
+			if Ending(sig) && err != nil {
+				unix.Kill(unix.Getpid(), sig)
+			} else if Ending(sig) {
+				status, ended = 128+int(sig), sig
+			}
 		}
 	}()
 	go func() {
@@ -78,6 +96,7 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 		relay(signals, func(sig syscall.Signal) {
 			number := Number(sig)
 			s.send(KindSignal, &number) // else the server is gone, which the reader sees
+			sent = append(sent, sig)
 		}, begin, over)
 	}()
 	begun := false
@@ -101,7 +120,8 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 			if frame.Decode(payload, &end) != nil {
 				return 0, 0, ErrGone
 			}
-			return int(end) & (1<<signalShift - 1), syscall.Signal(end >> signalShift), nil
+			taken = int(end >> takenShift)
+			return int(end & (1<<signalShift - 1)), syscall.Signal(end >> signalShift & (1<<signalShift - 1)), nil
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -100,18 +101,27 @@ type Client struct {
 }
 
 // A Number is the payload of a welcome, of a signal, and of the status to exit with.
-type Number int
+type Number uint64
 
-// signalShift is the bit position, in a Number, of the signal that ended the command.
-const signalShift = 8
+// Bit positions, in a Number, of the signal that ended the command, and of the count of the signals
+// that came from the client in time.
+const (
+	signalShift = 8
+	takenShift  = 16
+)
 
 // Ended is the payload of KindExit.
-func Ended(status int, signal syscall.Signal) Number {
-	return Number(status | int(signal)<<signalShift)
+func Ended(status int, signal syscall.Signal, taken int) Number {
+	return Number(status | int(signal)<<signalShift | taken<<takenShift)
+}
+
+// Ending reports whether a signal means to end the command.
+func Ending(sig syscall.Signal) bool {
+	return slices.Contains([]syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGKILL}, sig)
 }
 
 // Fields implements [frame.Message].
-func (n *Number) Fields(c *frame.Codec) { frame.Int(c, n) }
+func (n *Number) Fields(c *frame.Codec) { c.Long((*uint64)(n)) }
 
 // A Reason says why nothing runs, for people.
 type Reason string

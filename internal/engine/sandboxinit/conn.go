@@ -27,6 +27,9 @@ var ErrInitLost = errors.New("the sandbox ended without a report")
 // the command has taken it over.
 const requestTimeout = 5 * time.Second
 
+// signalTimeout is how long an init may take to answer a signal: the command may have stopped it.
+const signalTimeout = 500 * time.Millisecond
+
 // Pair returns the two ends of a control socket, both close-on-exec. Pass the init's end to the
 // launcher (exec.Cmd.ExtraFiles) and close it here when the launcher runs, or the end of the init
 // stays invisible.
@@ -38,7 +41,9 @@ func Pair() (engineEnd, initEnd *os.File, err error) { return frame.FilePair() }
 type Conn struct {
 	f *os.File
 
-	writing sync.Mutex // one request at a time on the wire
+	writing    sync.Mutex // one request at a time on the wire
+	signalling sync.Mutex // one signal at a time waits for its answer
+	signalled  chan struct{}
 
 	taken atomic.Bool // by a command, or else by Close
 
@@ -53,7 +58,7 @@ type Conn struct {
 
 // NewConn takes over the engine's end of a [Pair].
 func NewConn(engineEnd *os.File) *Conn {
-	return &Conn{f: engineEnd, started: make(chan struct{}), ended: make(chan struct{})}
+	return &Conn{f: engineEnd, started: make(chan struct{}), ended: make(chan struct{}), signalled: make(chan struct{}, maxSignal)}
 }
 
 // Start sends the command and waits until it runs. The error is an *[ExecError] if it could not
@@ -182,12 +187,28 @@ func (c *Conn) Traced() []traced.Call {
 }
 
 // Signal sends signal n, in the numbers of the init's system, to the command's process group. The
-// error is [os.ErrProcessDone] if the command has ended.
+// error is [os.ErrProcessDone] if the command has ended, also if it ended before it got the signal.
 func (c *Conn) Signal(n int) error {
 	if n < 1 || n > maxSignal {
 		return errors.New("signal " + strconv.Itoa(n) + ": not between 1 and " + strconv.Itoa(maxSignal))
 	}
-	return c.request(kindSignal, &signalRequest{n})
+	c.signalling.Lock()
+	defer c.signalling.Unlock()
+	for len(c.signalled) > 0 {
+		<-c.signalled // it came too late
+	}
+	if err := c.request(kindSignal, &signalRequest{n}); err != nil {
+		return err
+	}
+	select {
+	case <-c.signalled:
+	case <-time.After(signalTimeout):
+	case <-c.ended:
+		if len(c.signalled) == 0 {
+			return os.ErrProcessDone
+		}
+	}
+	return nil
 }
 
 // Kill asks the init to end at once, which kills every process of the sandbox. Wait then reports
@@ -280,12 +301,19 @@ func (c *Conn) converse() error {
 			return err
 		}
 		close(c.started)
-		var end endedMessage
-		if err := frame.Expect(c.f, kindEnded, maxReport+traced.MaxReport, &end); err != nil {
-			return lost(err)
+		for len(c.signalled) < cap(c.signalled) {
+			kind, payload, err = frame.Read(c.f, maxReport+traced.MaxReport)
+			switch {
+			case err != nil:
+				return lost(err)
+			case kind == kindEnded:
+				return frame.Decode(payload, &c.end)
+			case kind != kindSignalled:
+				return frame.Malformed("out of turn")
+			}
+			c.signalled <- struct{}{}
 		}
-		c.end = end
-		return nil
+		return frame.Malformed("too many answers")
 	case kindRefused:
 		refused = &ExecError{}
 	case kindMountFailed:

@@ -182,6 +182,7 @@ func TestConnConcurrentUse(t *testing.T) {
 			var m signalRequest
 			if frame.Decode(payload, &m) == nil && m.number == 10 {
 				got++
+				init.Write(frame.Encode(kindSignalled, empty{}))
 			}
 		}
 	})
@@ -241,6 +242,26 @@ func TestSealed(t *testing.T) {
 		f.Close()
 		if got != n {
 			t.Errorf("%d bytes came out as %d", n, got)
+		}
+	}
+}
+
+// A signal that an init does not answer came too late; an answered one did not, however soon the end
+// follows.
+func TestSignalAtTheEnd(t *testing.T) {
+	t.Parallel()
+	for want, answer := range map[error][]byte{os.ErrProcessDone: nil, nil: frame.Encode(kindSignalled, empty{})} {
+		c := fakeInit(t, func(init *os.File) {
+			readCommand(init)
+			init.Write(frame.Encode(kindStarted, &startedMessage{}))
+			frame.Read(init, maxRequest)
+			init.Write(append(answer, frame.Encode(kindEnded, &endedMessage{})...))
+		})
+		if err := c.Start(t.Context(), anyCommand); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Signal(2); err != want {
+			t.Errorf("%v, want %v", err, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -220,7 +221,7 @@ func (s *supervisor) serveRequests() {
 		case err == nil && k == kindSignal:
 			var m signalRequest
 			if frame.Decode(payload, &m) == nil {
-				s.signal(syscall.Signal(m.number))
+				s.pass(syscall.Signal(m.number))
 				continue
 			}
 		case err == nil && k == kindKillAllAtEnd:
@@ -239,6 +240,19 @@ func (s *supervisor) serveRequests() {
 func (s *supervisor) signal(sig syscall.Signal) {
 	if group := int(s.group.Load()); group > 0 {
 		syscall.Kill(-group, sig)
+	}
+}
+
+// pass passes a signal on, and answers if the command got it: the kernel also accepts one for a
+// process that exits, and then drops it.
+func (s *supervisor) pass(sig syscall.Signal) {
+	s.reporting.Lock()
+	defer s.reporting.Unlock()
+	group := int(s.group.Load())
+	const exiting = 4
+	flags, _ := strconv.Atoi(proc.Stat(group, proc.StatFlags))
+	if syscall.Kill(-group, sig) != syscall.ESRCH && flags&exiting == 0 && !s.reported {
+		s.control.send(frame.Encode(kindSignalled, empty{}))
 	}
 }
 

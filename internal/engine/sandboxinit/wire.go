@@ -25,6 +25,7 @@ const (
 	kindStarted      byte = 'R' // init -> engine, first: started
 	kindRefused      byte = 'E' // init -> engine, instead of kindStarted and kindEnded: ExecError
 	kindMountFailed  byte = 'U' // init -> engine, instead of kindStarted and kindEnded, if the sandbox could not be made: holder.MountError
+	kindSignalled    byte = 'G' // init -> engine, after a kindSignal that the command got
 	kindEnded        byte = 'X' // init -> engine, last: ended
 )
 

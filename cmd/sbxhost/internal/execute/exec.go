@@ -52,6 +52,7 @@ type Execution struct {
 	Remote     *Remote // the client for whom the command runs; nil for this process's own caller
 
 	preparation
+	Taken    int  // how many signals have come, and were for the command
 	tty      bool // the command has a terminal, which this process relays
 	terminal *terminal.Outer
 	report   host.Report

@@ -16,6 +16,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/facts"
 	"github.com/sbxhost/sbxhost/internal/policy"
+	"github.com/sbxhost/sbxhost/internal/serve"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -80,12 +81,12 @@ func (e *Execution) run() (status int, err error) {
 	ctx, cancel := context.WithCancel(life)
 	defer cancel()
 
-	var early syscall.Signal // the signal that ended this process before it knew that the command runs
+	var missed syscall.Signal // the signal that ends this process, because the command did not get it
 	relayEnded, started, finished := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	relay := e.newRelay(cancel)
 	relay.Started, relay.Finished = started, finished
 	relay.Cancel = func(sig syscall.Signal) {
-		early = cmp.Or(early, sig)
+		missed = cmp.Or(missed, sig)
 		cancel()
 	}
 	defer e.terminal.Restore() // in a panic, too
@@ -123,6 +124,7 @@ func (e *Execution) run() (status int, err error) {
 	}
 	close(finished)
 	<-relayEnded
+	e.Taken = relay.Taken
 	e.terminal.Restore()
 	if e.Remote.leavesToClient() {
 		return 0, err
@@ -134,30 +136,33 @@ func (e *Execution) run() (status int, err error) {
 	e.printFindings(begin)
 	e.printReview()
 	err = e.hint(err)
-	return e.status(early, err), err
+	return e.status(missed, err), err
 }
 
-// status reports an error that is not the command's own, and returns the exit status.
-func (e *Execution) status(early syscall.Signal, err error) int {
+// status reports an error that is not the command's own, and returns the exit status. The signal
+// missed comes first: a shell ends a loop at ^C only if the command, or this process, died of it.
+func (e *Execution) status(missed syscall.Signal, err error) int {
 	exit, ended := errors.AsType[*host.ExitError](err)
+	status := 0
 	switch {
-	case early != 0 && err != nil:
+	case missed != 0 && err != nil && e.report.Result == nil:
 		when := "before the command ran"
 		if e.report.Decision == policy.Sandboxed.String() || e.report.Decision == policy.Unsandboxed.String() {
 			when = "while the command was started; it may have run"
 		}
-		if !ended {
-			e.Say(fmt.Sprintf("ended by %s %s", shared.SignalName(early), when))
-		}
-		e.signalJob(early)
-		return 128 + int(early)
-	case err == nil:
-		return 0
+		e.Say(fmt.Sprintf("ended by %s %s", shared.SignalName(missed), when))
 	case ended:
-		e.signalJob(exit.Signal)
-		return cli.ExitStatus(err)
+		status = cli.ExitStatus(err)
+	case err != nil && (missed == 0 || !errors.Is(err, context.Canceled)):
+		status = e.Fail(setup.WithRemedy(e.App, e.setup, &e.flags, err))
 	}
-	return e.Fail(setup.WithRemedy(e.App, e.setup, &e.flags, err))
+	if missed != 0 {
+		status = 128 + int(missed)
+	} else if ended {
+		missed = exit.Signal
+	}
+	e.signalJob(missed)
+	return status
 }
 
 // newRelay relays signals to the command after its start. cancel ends all waits.
@@ -177,11 +182,13 @@ func (e *Execution) newRelay(cancel func()) *terminal.Relay {
 		case err == nil:
 		case !errors.Is(err, os.ErrProcessDone):
 			e.note(fmt.Sprintf("%s could not be passed on: %v", shared.SignalName(sig), err))
-			if terminal.Ending(sig) && errors.Is(err, context.DeadlineExceeded) {
+			if serve.Ending(sig) && errors.Is(err, context.DeadlineExceeded) {
 				cancel() // the engine hangs: a grace period would not reach the command
 			}
-		case terminal.Ending(sig):
-			cancel() // do not wait for the work after the command
+		case sig == syscall.SIGKILL:
+			cancel()
+		case serve.Ending(sig):
+			r.Cancel(sig) // do not wait for the work after the command
 		}
 	}
 	resize := func(more uint16) {

@@ -455,7 +455,7 @@ func (s *server) serveOne(r *client, conn *net.UnixConn, raw syscall.RawConn) (e
 	if !r.ClientEnds {
 		why = cmp.Or(r.Why, r.Stderr.Text(), "nothing was run")
 	}
-	return serve.Ended(status, e.Ended), why
+	return serve.Ended(status, e.Ended, e.Taken), why
 }
 
 // answer answers requests that are not commands.

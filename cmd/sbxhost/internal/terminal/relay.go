@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/serve"
 )
 
 // ForegroundPoll is how often a question in the background checks whether it still is there.
@@ -23,10 +25,11 @@ type Relay struct {
 	StopDelay time.Duration // how long before that
 	Redraw    func()
 	Resize    func()
-	Cancel    func(syscall.Signal) // a signal ends this process before the command runs
+	Cancel    func(syscall.Signal) // a signal ends this process: the command did not get it
 	Patience  time.Duration        // how long before that
 	Started   <-chan struct{}      // closed when the command runs
 	Finished  <-chan struct{}      // closed when there is nothing left to signal
+	Taken     int                  // how many signals have come, when Run returns
 
 	running     bool
 	interrupted bool             // a SIGINT came before
@@ -47,12 +50,18 @@ const StartPatience = 200 * time.Millisecond
 // either order.
 const StopDelay = 100 * time.Millisecond
 
-// Run relays signals until the command has ended.
+// Run relays signals until the command has ended, and those that have come by then.
 func (r *Relay) Run(signals <-chan os.Signal) {
 	started := r.Started
 	for {
 		select {
 		case <-r.Finished:
+			for len(signals) > 0 {
+				r.on((<-signals).(syscall.Signal))
+			}
+			if len(r.early) > 0 {
+				r.giveIn()
+			}
 			return
 		case <-started:
 			started, r.giveUp, r.running = nil, nil, true
@@ -64,6 +73,7 @@ func (r *Relay) Run(signals <-chan os.Signal) {
 			for _, sig := range r.early {
 				r.end(sig)
 			}
+			r.early = nil
 			if r.stopping != nil {
 				r.stopping = nil
 				r.stopBoth()
@@ -93,8 +103,9 @@ func (r *Relay) Run(signals <-chan os.Signal) {
 // on handles a signal. It ignores SIGPIPE: a write to a closed pipe is an error, and does not end
 // this process.
 func (r *Relay) on(sig syscall.Signal) {
+	r.Taken++
 	switch {
-	case Ending(sig):
+	case serve.Ending(sig):
 		again := sig == syscall.SIGINT && r.interrupted
 		r.interrupted = r.interrupted || sig == syscall.SIGINT
 		switch {
@@ -146,7 +157,7 @@ func (r *Relay) end(sig syscall.Signal) {
 	}
 }
 
-// giveIn makes a signal end this process before the command runs.
+// giveIn makes a signal end this process instead of the command.
 func (r *Relay) giveIn() {
 	r.Cancel(r.early[0])
 	r.early, r.giveUp = nil, nil
@@ -158,11 +169,6 @@ func (r *Relay) take() {
 	if !r.Resume() {
 		r.foreground = time.After(r.StopDelay)
 	}
-}
-
-// Ending reports whether a signal means to end the command.
-func Ending(sig syscall.Signal) bool {
-	return slices.Contains([]syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGKILL}, sig)
 }
 
 // Notify subscribes to the relayed signals. A signal that the caller ignores, as nohup does with

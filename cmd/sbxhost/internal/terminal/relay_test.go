@@ -121,6 +121,32 @@ func TestRelayWaitsForTheStart(t *testing.T) {
 	tr.want(t, syscall.SIGWINCH, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL)
 }
 
+// What the command did not get by its end, this process does not swallow.
+func TestRelayLeavesNothingAtTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, running := range []bool{false, true} {
+		for _, unread := range []bool{false, true} {
+			signals, started, finished := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+			var got []syscall.Signal
+			r := &Relay{
+				Grace: time.Hour, Patience: time.Hour, Started: started, Finished: finished,
+				Resume: func() bool { return true }, Resize: func() {},
+				Forward: func(s syscall.Signal) { got = append(got, s) },
+				Cancel:  func(s syscall.Signal) { got = append(got, s) },
+			}
+			r.running = running
+			if signals <- syscall.SIGINT; !unread {
+				r.on((<-signals).(syscall.Signal))
+			}
+			close(finished)
+			r.Run(signals)
+			if len(got) != 1 || got[0] != syscall.SIGINT || r.Taken != 1 {
+				t.Errorf("running %v, unread %v: %v, %d taken", running, unread, got, r.Taken)
+			}
+		}
+	}
+}
+
 // A second SIGINT waits for nothing.
 func TestRelayGivesUpAtSecondInterrupt(t *testing.T) {
 	t.Parallel()
