@@ -249,7 +249,7 @@ func TestResolveToolchains(t *testing.T) {
 	if !slices.Equal(out.Variables, []string{"CARGO_HOME", "GOMODCACHE"}) && !slices.Equal(out.Variables, []string{"GOMODCACHE", "CARGO_HOME"}) {
 		t.Errorf("variables %q", out.Variables)
 	}
-	if len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "UV_CACHE_DIR") {
+	if len(out.Notes) != 3 || !strings.Contains(out.Notes[0], "/.nvm") || !strings.Contains(out.Notes[1], "/.pyenv") || !strings.Contains(out.Notes[2], "UV_CACHE_DIR") {
 		t.Errorf("notes %q", out.Notes)
 	}
 	for dir, want := range map[string]bool{"/data/cargo/bin": false, "/home/.rustup/bin": false, "/home/.m2/repository": true, "/home/.cargo/bin": true} {

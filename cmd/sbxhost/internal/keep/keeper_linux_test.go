@@ -61,7 +61,7 @@ func TestEnterAfterKill(t *testing.T) {
 	t.Parallel()
 	var said bytes.Buffer
 	a := &cli.App{Stderr: &said, Caller: inforce.Caller{Environ: []string{"HOME=" + t.TempDir()}}}
-	dir, err := session.KeeperDir(a.LookupEnv, "s", true)
+	dir, err := session.KeeperDir(a.LookupEnv, "s", func() []string { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
