@@ -363,7 +363,7 @@ func FuzzRules(f *testing.F) {
 		var lines []string
 		for line := range strings.Lines(files) {
 			p, what, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-			if !path.IsAbs(p) || path.Clean(p) != p || p == "/" || what == "-> " || len(lines) > 30 {
+			if !path.IsAbs(p) || path.Clean(p) != p || p == "/" || what == "-> " || strings.Contains(p, "\x00") || len(lines) > 30 {
 				continue
 			}
 			lines = append(lines, p+" "+what)
