@@ -22,15 +22,18 @@ func PrivateDir(bases []string, below string) (string, error) {
 		if !filepath.IsAbs(base) {
 			continue
 		}
-		base, err := hostpath.Trusted(base)
-		if err == nil && len(base)+len("/"+TempDirPrefix+"4294967295"+below) >= maxSocketPath {
+		dir, err := hostpath.Trusted(base)
+		if base == "/tmp" && dir != "" {
+			err = nil // in a container, everybody may often replace files there, and nobody else is there
+		}
+		if err == nil && len(dir)+len("/"+TempDirPrefix+"4294967295"+below) >= maxSocketPath {
 			continue
 		}
 		if err == nil {
-			base, err = os.MkdirTemp(base, TempDirPrefix)
+			dir, err = os.MkdirTemp(dir, TempDirPrefix)
 		}
 		if err == nil {
-			return base, nil
+			return dir, nil
 		}
 		errs = append(errs, err)
 	}
