@@ -15,7 +15,7 @@ import (
 // network is true, false or a list of names.
 func (d *decoder) network(it item) (n host.Network) {
 	switch ty := it.val.Type(); {
-	case ty.IsTupleType(), ty.IsListType(), ty.IsSetType():
+	case isList(ty):
 		n.Names = d.good(it, func(e item) (string, bool) {
 			s, ok := d.text(e)
 			return s, ok && d.reads(e, func() error { _, err := egress.ParseRule(s); return err })

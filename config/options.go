@@ -92,7 +92,7 @@ func (d *decoder) written(config *hcl.Block) (list []shared.OptionAttribute) {
 			attr.Type = shared.OptionBool
 		case kind == cty.Number:
 			attr.Type = shared.OptionNumber
-		case kind.IsTupleType() || kind.IsListType() || kind.IsSetType():
+		case isList(kind):
 			attr.Type = shared.OptionStringList
 		case kind.IsObjectType() || kind.IsMapType():
 			attr.Type = shared.OptionStringMap
@@ -154,9 +154,10 @@ func (d *decoder) option(it item, kind shared.OptionType) (value any) {
 	case shared.OptionBool:
 		value, _ = d.bool(it)
 	case shared.OptionNumber:
-		if it.val.IsNull() || it.val.Type() != cty.Number {
-			d.wrongType(it, "a number")
-		} else if n := it.val.AsBigFloat(); n.IsInf() {
+		if !d.is(it, cty.Number, "a number") {
+			break
+		}
+		if n := it.val.AsBigFloat(); n.IsInf() {
 			d.invalid(it, "must be finite")
 		} else {
 			value = json.Number(number(n))

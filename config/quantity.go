@@ -14,8 +14,7 @@ import (
 
 // measured is a string of a number and its unit, which parse reads; form is what it must be.
 func measured[N any](d *decoder, it item, form string, parse func(string) (N, bool)) (value N, ok bool) {
-	if it.val.IsNull() || it.val.Type() != cty.String {
-		d.wrongType(it, form)
+	if !d.is(it, cty.String, form) {
 		return value, false
 	}
 	s := it.val.AsString()
@@ -41,8 +40,7 @@ const (
 
 // cpus is a number of processors, which may be a fraction.
 func (d *decoder) cpus(it item) (float64, bool) {
-	if it.val.IsNull() || it.val.Type() != cty.Number {
-		d.wrongType(it, "a number")
+	if !d.is(it, cty.Number, "a number") {
 		return 0, false
 	}
 	v, _ := it.val.AsBigFloat().Float64()

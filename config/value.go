@@ -94,12 +94,23 @@ func friendly(v cty.Value) string {
 		return "a " + ty.FriendlyName()
 	case ty == cty.Bool:
 		return "a boolean"
-	case ty.IsTupleType(), ty.IsListType(), ty.IsSetType():
+	case isList(ty):
 		return "a list"
 	case ty.IsObjectType(), ty.IsMapType():
 		return "an object"
 	}
 	return ty.FriendlyName()
+}
+
+func isList(ty cty.Type) bool { return ty.IsTupleType() || ty.IsListType() || ty.IsSetType() }
+
+// is reports a value of another type than ty, or null; want describes a value of ty.
+func (d *decoder) is(it item, ty cty.Type, want string) bool {
+	is := !it.val.IsNull() && it.val.Type() == ty
+	if !is {
+		d.wrongType(it, want)
+	}
+	return is
 }
 
 // evaluate reports the errors of an expression, and returns false if its value is unknown. For a
@@ -144,8 +155,7 @@ func (d *decoder) item(attr *hcl.Attribute) (item, bool) {
 }
 
 func (d *decoder) text(it item) (string, bool) {
-	if it.val.IsNull() || it.val.Type() != cty.String {
-		d.wrongType(it, "a string")
+	if !d.is(it, cty.String, "a string") {
 		return "", false
 	}
 	s := it.val.AsString()
@@ -157,11 +167,8 @@ func (d *decoder) text(it item) (string, bool) {
 }
 
 func (d *decoder) bool(it item) (bool, bool) {
-	if it.val.IsNull() || it.val.Type() != cty.Bool {
-		d.wrongType(it, "true or false")
-		return false, false
-	}
-	return it.val.True(), true
+	ok := d.is(it, cty.Bool, "true or false")
+	return ok && it.val.True(), ok
 }
 
 // oneOf is a string that must be one of a few.
@@ -187,8 +194,7 @@ func didYouMean(it item, s string, allowed []string) string {
 
 // count is a whole number, at least this one.
 func (d *decoder) count(it item, least uint64) (uint64, bool) {
-	if it.val.IsNull() || it.val.Type() != cty.Number {
-		d.wrongType(it, "a number")
+	if !d.is(it, cty.Number, "a number") {
 		return 0, false
 	}
 	n := it.val.AsBigFloat()
@@ -203,8 +209,7 @@ func (d *decoder) count(it item, least uint64) (uint64, bool) {
 
 // elements are those of a list, each with its range if the file has it literally.
 func (d *decoder) elements(it item) ([]item, bool) {
-	ty := it.val.Type()
-	if it.val.IsNull() || !ty.IsTupleType() && !ty.IsListType() && !ty.IsSetType() {
+	if it.val.IsNull() || !isList(it.val.Type()) {
 		d.wrongType(it, "a list")
 		return nil, false
 	}
