@@ -91,15 +91,12 @@ func locateExpression(expr hcl.Expression, steps []string) hcl.Range {
 		return expr.Range()
 	}
 	if i, err := strconv.Atoi(steps[0]); err == nil {
-		if list, diags := hcl.ExprList(expr); !diags.HasErrors() && i >= 0 && i < len(list) {
+		if list, _ := hcl.ExprList(expr); i >= 0 && i < len(list) {
 			return locateExpression(list[i], steps[1:])
 		}
 		return expr.Range()
 	}
-	pairs, diags := hcl.ExprMap(expr)
-	if diags.HasErrors() {
-		return expr.Range()
-	}
+	pairs, _ := hcl.ExprMap(expr)
 	for _, pair := range pairs {
 		if key, diags := pair.Key.Value(nil); !diags.HasErrors() && key.RawEquals(cty.StringVal(steps[0])) {
 			return locateExpression(pair.Value, steps[1:])

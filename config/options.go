@@ -113,12 +113,12 @@ func (d *decoder) options(config *hcl.Block, needed hcl.Range, engine string, ow
 		}
 		return nil
 	}
-	none := len(own.Attributes) == 0
-	if none && launch.IsAuto(engine) {
-		d.report(config.DefRange, "No engine for these options", "The engines that \"auto\" may choose here have no option in common: name one of them with the attribute engine.")
-		return nil
-	} else if none {
-		d.report(config.DefRange, "No options", "The engine has no options of its own: remove the config block.")
+	if len(own.Attributes) == 0 {
+		if launch.IsAuto(engine) {
+			d.report(config.DefRange, "No engine for these options", "The engines that \"auto\" may choose here have no option in common: name one of them with the attribute engine.")
+		} else {
+			d.report(config.DefRange, "No options", "The engine has no options of its own: remove the config block.")
+		}
 		return nil
 	}
 

@@ -125,14 +125,14 @@ func (d *decoder) evaluate(name string, expr hcl.Expression) (cty.Value, bool) {
 		}
 		return val, true
 	}
-	if exprs, notList := hcl.ExprList(expr); !notList.HasErrors() {
+	if exprs, _ := hcl.ExprList(expr); exprs != nil {
 		parts := make([]cty.Value, len(exprs))
 		for i, e := range exprs {
 			parts[i], _ = d.evaluate(fmt.Sprintf("%s[%d]", name, i), e)
 		}
 		return cty.TupleVal(parts), true
 	}
-	if pairs, notMap := hcl.ExprMap(expr); !notMap.HasErrors() {
+	if pairs, _ := hcl.ExprMap(expr); pairs != nil {
 		parts := make(map[string]cty.Value, len(pairs))
 		for _, pair := range pairs {
 			key, ok := d.evaluate(name, pair.Key)
@@ -215,7 +215,7 @@ func (d *decoder) elements(it item) ([]item, bool) {
 	}
 	var exprs []hcl.Expression
 	if it.expr != nil {
-		if static, diags := hcl.ExprList(it.expr); !diags.HasErrors() && len(static) == it.val.LengthInt() {
+		if static, _ := hcl.ExprList(it.expr); len(static) == it.val.LengthInt() {
 			exprs = static
 		}
 	}
@@ -274,10 +274,7 @@ func (d *decoder) fields(it item) ([]field, bool) {
 	written := make(map[string]hcl.KeyValuePair)
 	hidden := make(map[string]bool)
 	if it.expr != nil {
-		pairs, diags := hcl.ExprMap(it.expr)
-		if diags.HasErrors() {
-			pairs = nil
-		}
+		pairs, _ := hcl.ExprMap(it.expr)
 		for _, pair := range pairs {
 			key, diags := d.eval(pair.Key)
 			if diags.HasErrors() || key.IsNull() || !key.IsKnown() || key.Type() != cty.String {
