@@ -71,14 +71,7 @@ func (o *sharedPipe) close() {
 	}
 }
 
-// serialized passes one Write at a time from several pipes to w. A nil w discards everything.
-func serialized(w io.Writer) io.Writer {
-	if w == nil {
-		return io.Discard
-	}
-	return &oneAtATime{w: w}
-}
-
+// oneAtATime passes one Write at a time from several pipes to w.
 type oneAtATime struct {
 	mu sync.Mutex
 	w  io.Writer

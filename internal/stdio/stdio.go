@@ -78,7 +78,7 @@ func (f *Files) Make(s *Streams) (shared.Stdio, error) {
 	var err error
 	// One pipe keeps the order of both outputs.
 	joined := s.Stderr == nil && s.TTY || s.Stderr != nil && sameOutput(s.Stderr, s.Stdout)
-	s.AfterExit = serialized(s.AfterExit)
+	s.AfterExit = &oneAtATime{w: cmp.Or(s.AfterExit, io.Discard)}
 	var inStdout, inStderr *Ends
 	if s.Confined {
 		f.stderrEnds = &Ends{Limit: maxStderr / 2}
@@ -151,7 +151,13 @@ func (f *Files) output(s *Streams, w io.Writer, ends *Ends) (*os.File, error) {
 		return nil, nil
 	case *os.File:
 		if isTerminal(out) {
-			return f.screen(s, out, ends)
+			// In place of the caller's, the command gets a terminal to which it can only write. That one
+			// leaves the ends of lines to the caller's.
+			t, err := f.terminal(s, cmp.Or(s.Size, sizeOf(out)), out, ends, openScreen)
+			if err != nil {
+				return nil, err
+			}
+			return t.slave, nil
 		}
 		if ends != nil || s.MayOutlive {
 			followed = f.follow(out, s.MayOutlive)
@@ -215,27 +221,17 @@ func (f *Files) typedTo(s *Streams, ends *Ends) (*os.File, error) {
 	return t.slave, nil
 }
 
-// screen makes a terminal in place of the caller's, to which the command can only write. It leaves
-// the ends of lines to the caller's terminal.
-func (f *Files) screen(s *Streams, out *os.File, ends *Ends) (*os.File, error) {
-	t, err := f.terminal(s, cmp.Or(s.Size, sizeOf(out)), out, ends, openScreen)
-	if err != nil {
-		return nil, err
-	}
-	return t.slave, nil
-}
-
 func (f *Files) terminal(s *Streams, size TerminalSize, out io.Writer, ends *Ends, open func(TerminalSize) (*terminal, error)) (*terminal, error) {
 	t, err := open(size)
+	if err == nil {
+		f.terminals = append(f.terminals, t)
+		if s.User != nil {
+			// As login does: programs open their terminal again by its name.
+			err = t.slave.Chown(int(s.User.UID), -1)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("terminal: %w", err)
-	}
-	f.terminals = append(f.terminals, t)
-	if s.User != nil {
-		// As login does: programs open their terminal again by its name.
-		if err := t.slave.Chown(int(s.User.UID), -1); err != nil {
-			return nil, fmt.Errorf("terminal: %w", err)
-		}
 	}
 	f.child = append(f.child, t.slave)
 	if out == nil {
