@@ -195,7 +195,7 @@ func (s *Engines) Command(name string) (cmd *exec.Cmd, release func(), err error
 	}
 	cmd, release, err = p.command()
 	if err != nil {
-		return nil, nil, p.failed(err)
+		return nil, nil, err
 	}
 	cmd.Dir = "/"
 	return cmd, release, nil

@@ -38,28 +38,27 @@ func checksum(f *os.File) (string, error) {
 
 // openPinned opens an executable with a pinned checksum and verifies the opened file, which will be
 // executed: the path could lead to another file a moment later.
-func openPinned(path, want string) (_ *os.File, err error) {
+func openPinned(path, want string) (*os.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-		}
-	}()
 	info, err := f.Stat()
+	if err == nil {
+		err = hostpath.CheckExecutable(path, info)
+	}
+	var have string
+	if err == nil {
+		have, err = checksum(f)
+	}
+	if err == nil {
+		err = compareChecksum(have, want)
+	}
 	if err != nil {
+		f.Close()
 		return nil, err
 	}
-	if err := hostpath.CheckExecutable(path, info); err != nil {
-		return nil, err
-	}
-	have, err := checksum(f)
-	if err != nil {
-		return nil, err
-	}
-	return f, compareChecksum(have, want)
+	return f, nil
 }
 
 func compareChecksum(have, want string) error {

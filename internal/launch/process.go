@@ -10,11 +10,11 @@ import (
 	"github.com/sbxhost/sbxhost/internal/dial"
 )
 
-// launch starts an engine and connects to it. Every error is an *Error.
+// launch starts an engine and connects to it. Every error is an *Error, or one of the definition.
 func (s *Engines) launch(ctx context.Context, p program) (*dial.Process, error) {
 	cmd, release, err := p.command()
 	if err != nil {
-		return nil, p.failed(err)
+		return nil, err
 	}
 	defer release()
 	cmd.Env = append(slices.Clip(cmd.Env), s.o.Usage.Environ()...)

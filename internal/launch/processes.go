@@ -40,7 +40,10 @@ func (s *Engines) Get(ctx context.Context, name string) (*Engine, error) {
 		return nil, err
 	}
 	defer at.lock.Release()
-	if s.isClosed() { // while we waited; Close would not see a later start
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	if closed { // while we waited; Close would not see a later start
 		return nil, ErrClosed
 	}
 	if at.current != nil {
@@ -77,12 +80,6 @@ func (s *Engines) Pids() (pids []int) {
 		}
 	}
 	return pids
-}
-
-func (s *Engines) isClosed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
 }
 
 // Close begins to stop every engine's process, and returns a function that waits for their ends.

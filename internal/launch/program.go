@@ -2,7 +2,6 @@ package launch
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 
@@ -30,14 +29,6 @@ type program struct {
 	env      []string // "name=value": all that the process gets of the host's environment
 }
 
-// failed wraps an error of the program, unless it is one of the definition.
-func (p *program) failed(err error) error {
-	if errors.Is(err, shared.ErrInvalidSpec) {
-		return err
-	}
-	return &Error{Engine: p.name, Source: p.source, Err: err}
-}
-
 func invalid(attribute, message, hint string) error {
 	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: message, Hint: hint}
 }
@@ -54,14 +45,15 @@ func (p *program) command() (cmd *exec.Cmd, release func(), err error) {
 	if p.sha256 == "" {
 		return cmd, func() {}, nil
 	}
+	var dir string
 	verified, err := openPinned(p.file.Path(), p.sha256)
-	if err != nil {
-		return nil, nil, err
+	if err == nil {
+		if dir, err = executePinned(cmd, verified, p.sha256); err != nil {
+			verified.Close()
+		}
 	}
-	dir, err := executePinned(cmd, verified, p.sha256)
 	if err != nil {
-		verified.Close()
-		return nil, nil, err
+		return nil, nil, &Error{Engine: p.name, Source: p.source, Err: err}
 	}
 	return cmd, func() {
 		verified.Close()
