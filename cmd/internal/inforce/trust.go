@@ -61,8 +61,8 @@ func (c *Caller) Trusts(path string) bool {
 	if err != nil {
 		return false
 	}
-	trusted, _, err := store.Trusts(path, text)
-	return err == nil && trusted
+	trusted, _, _ := store.Trusts(path, text)
+	return trusted
 }
 
 // trustedText returns the text of a configuration in the workspace, if the user trusts it; path is
@@ -73,27 +73,27 @@ func (c *Caller) trustedText(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	named := fmt.Sprintf("or use it without trust: -config %s", hostpath.ShellQuoted(path))
+	shown, named := hostpath.Shown(path), "or use it without trust: -config "+hostpath.ShellQuoted(path)
 	store, err := c.Store()
 	if err != nil {
-		return nil, &HintedError{fmt.Errorf("%s was found in the workspace, and %w", hostpath.Shown(path), err), strings.TrimPrefix(named, "or ")}
+		return nil, &HintedError{fmt.Errorf("%s was found in the workspace, and %w", shown, err), strings.TrimPrefix(named, "or ")}
 	}
 	trusted, before, err := store.Trusts(path, text)
 	if err != nil {
-		return nil, &HintedError{fmt.Errorf("%s was found in the workspace, and whether it is trusted is not known: %w", hostpath.Shown(path), err), named}
+		return nil, &HintedError{fmt.Errorf("%s was found in the workspace, and whether it is trusted is not known: %w", shown, err), named}
 	}
 	if trusted {
 		return text, nil
 	}
-	refusal := &HintedError{fmt.Errorf("%s was found in the workspace, and you have not trusted it; nothing was run", hostpath.Shown(path)),
+	refusal := &HintedError{fmt.Errorf("%s was found in the workspace, and you have not trusted it; nothing was run", shown),
 		fmt.Sprintf("read it, then: sbxhost trust %s; %s", hostpath.ShellQuoted(path), named)}
 	asked := &UntrustedFile{Path: path, Text: text}
 	if before != nil {
-		refusal.Err = fmt.Errorf("%s was found in the workspace, and has changed since you trusted it (%s); nothing was run", hostpath.Shown(path), Age(time.Since(before.At)))
+		refusal.Err = fmt.Errorf("%s was found in the workspace, and has changed since you trusted it (%s); nothing was run", shown, Age(time.Since(before.At)))
 		asked.Changed, asked.Previous = true, before.Content
 	}
 	if c.Getenv("SBXHOST") != "" { // trust is in the home outside
-		refusal = &HintedError{fmt.Errorf("this is inside a sandbox, where you have not trusted %s; nothing was run", hostpath.Shown(path)), "run it outside, " + named}
+		refusal = &HintedError{fmt.Errorf("this is inside a sandbox, where you have not trusted %s; nothing was run", shown), "run it outside, " + named}
 	}
 	if c.Trust == nil {
 		return nil, refusal
