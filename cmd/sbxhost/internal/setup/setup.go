@@ -157,19 +157,22 @@ func WithRemedy(a *cli.App, s *Setup, flags *Flags, err error) error {
 // WithHint adds a hint that the library cannot know: a command, a flag or a file that fixes err.
 func WithHint(s *Setup, err error) error {
 	e, _ := errors.AsType[*shared.Error](err)
+	var hint string
 	switch {
 	case errors.Is(err, host.ErrRefusedRoot) && s != nil && s.Options.Workspace.Root != "":
-		return cli.Hint(err, "a command may write all of its workspace: name the directory of one project as workspace.root in "+NameOf(s.File))
+		hint = "a command may write all of its workspace: name the directory of one project as workspace.root in " + NameOf(s.File)
 	case errors.Is(err, host.ErrRefusedRoot): // the usual first error in a home directory
-		return cli.Hint(err, "a command may write all of its workspace, which is the git top level here or else the current directory: cd to a project first, or set workspace.root in a configuration")
+		hint = "a command may write all of its workspace, which is the git top level here or else the current directory: cd to a project first, or set workspace.root in a configuration"
 	case errors.Is(err, host.ErrSessionWorkspace):
-		return cli.Hint(err, "sbxhost sessions rm removes it")
+		hint = "sbxhost sessions rm removes it"
 	case errors.Is(err, host.ErrSessionName):
-		return cli.Hint(err, "it comes from -session or the variable SBXHOST_SESSION")
+		hint = "it comes from -session or the variable SBXHOST_SESSION"
 	case errors.Is(err, launch.ErrChecksum), e != nil && strings.HasPrefix(e.Attribute, "engine.") && strings.HasSuffix(e.Attribute, ".sha256"):
-		return cli.Hint(err, "if you have checked this file, write its checksum, which sha256sum prints, into the engine block")
+		hint = "if you have checked this file, write its checksum, which sha256sum prints, into the engine block"
+	default:
+		return err
 	}
-	return err
+	return cli.Hint(err, hint)
 }
 
 // fromFile reports whether a file can set an attribute.
