@@ -35,21 +35,24 @@ func (e *Execution) SessionName() string { return setup.SessionOptions(e.App, &e
 func (e *Execution) needsServer(fs *flag.FlagSet) (bool, error) {
 	f := &e.flags
 	name := e.SessionName()
+	var refusal string
 	switch {
 	case !f.Keep && name == "":
 		return false, nil
 	case name == "":
-		return false, cli.Usage(fs, errors.New("-keep needs a session: name it with -session"))
+		refusal = "-keep needs a session: name it with -session"
 	case !f.Keep && !e.keepsByDefinition():
 		return false, nil
 	case f.NoSandbox:
-		return false, cli.Usage(fs, errors.New("-no-sandbox: what is kept runs in a sandbox"))
+		refusal = "-no-sandbox: what is kept runs in a sandbox"
 	case e.trace:
-		return false, cli.Usage(fs, errors.New("-trace: what is kept is not traced; run the command without -session"))
+		refusal = "-trace: what is kept is not traced; run the command without -session"
 	case f.ByFile && f.ScriptFile == "", paths.ProcessSpecific(e.resultPath + " " + f.Workdir + " " + f.Config):
-		return false, cli.Usage(fs, errors.New("a path of this process, such as /dev/stdin, is another one for the server that holds the session"))
+		refusal = "a path of this process, such as /dev/stdin, is another one for the server that holds the session"
+	default:
+		return true, nil
 	}
-	return true, nil
+	return false, cli.Usage(fs, errors.New(refusal))
 }
 
 // keepsByDefinition reports whether the definition keeps the session. Errors of the configuration
