@@ -47,13 +47,13 @@ func (d document) openDir() (*os.File, error) {
 	}
 	dir := os.NewFile(uintptr(fd), d.dir)
 	var st unix.Stat_t
-	if err := unix.Fstat(int(dir.Fd()), &st); err != nil {
+	err = unix.Fstat(fd, &st)
+	if reason := foreign(&st); err == nil && reason != "" {
+		err = tampered(d.dir, reason)
+	}
+	if err != nil {
 		dir.Close()
 		return nil, err
-	}
-	if reason := foreign(&st); reason != "" {
-		dir.Close()
-		return nil, tampered(d.dir, reason)
 	}
 	return dir, nil
 }
