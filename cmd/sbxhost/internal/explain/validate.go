@@ -95,16 +95,17 @@ func Validate(a *cli.App, fs *flag.FlagSet) func() error {
 		if !*asJSON {
 			a.Diagnose(diags)
 		}
-		switch {
-		case v.Valid, *asJSON:
+		if v.Valid || *asJSON {
 			if err := a.Result(*asJSON, v, v.text(file, *all)); err != nil || v.Valid {
 				return err
 			}
 			return cli.Exit(cli.StatusFailed)
-		case settings != nil:
-			return fmt.Errorf("%s: %s", setup.NameOf(file), cli.Plural(v.ErrorCount, "error"))
 		}
-		return cli.Hint(fmt.Errorf("%s: %s", setup.NameOf(file), cli.Plural(v.ErrorCount, "error")), "sbxhost does not use this file")
+		err = fmt.Errorf("%s: %s", setup.NameOf(file), cli.Plural(v.ErrorCount, "error"))
+		if settings == nil {
+			err = cli.Hint(err, "sbxhost does not use this file")
+		}
+		return err
 	}
 }
 
