@@ -170,13 +170,8 @@ func IsTerminal(fd int) bool {
 // run.
 func resend(signals chan os.Signal) {
 	signal.Reset()
-	for {
-		select {
-		case sig := <-signals:
-			unix.Kill(unix.Getpid(), sig.(syscall.Signal))
-		default:
-			return
-		}
+	for len(signals) > 0 {
+		unix.Kill(unix.Getpid(), (<-signals).(syscall.Signal))
 	}
 }
 
