@@ -126,10 +126,11 @@ func (k *hostCache) take(ctx context.Context, a *cli.App, s *setup.Setup) (*exec
 	if err != nil {
 		return nil, err
 	}
-	if s.Options.Sandboxes[s.Sandbox].Session.Processes {
+	def := s.Options.Sandboxes[s.Sandbox]
+	if def.Session.Processes {
 		return nil, errKept
 	}
-	engine := s.Options.Sandboxes[s.Sandbox].Engine
+	engine := def.Engine
 	if launch.IsAuto(engine) {
 		engine = "docker" // of the declared engines, "auto" takes this one alone
 	}

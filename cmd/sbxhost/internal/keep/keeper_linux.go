@@ -235,13 +235,14 @@ func (k *keeper) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute
 	s = sharedSetup(s)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !s.Options.Sandboxes[s.Sandbox].Session.Processes {
+	def := s.Options.Sandboxes[s.Sandbox]
+	if !def.Session.Processes {
 		return nil, fmt.Errorf("sandbox %q keeps no processes: give -keep, or write session { processes = true }", s.Sandbox)
 	}
 	if k.over {
 		return nil, host.ErrClosed
 	}
-	if def := s.Options.Sandboxes[s.Sandbox]; k.host != nil && len(def.Publish) == 0 && (k.users > 0 || k.host.HasProcesses()) {
+	if k.host != nil && len(def.Publish) == 0 && (k.users > 0 || k.host.HasProcesses()) {
 		def.Publish = k.setup.Options.Sandboxes[s.Sandbox].Publish // a later command need not repeat the flag
 		s.Options.Sandboxes[s.Sandbox] = def
 	}
@@ -270,7 +271,7 @@ func (k *keeper) take(ctx context.Context, a *cli.App, s *setup.Setup) (*execute
 	if err := k.host.Renew(sets, tokens); err != nil {
 		return nil, err
 	}
-	for _, name := range s.Options.Sandboxes[s.Sandbox].Credentials {
+	for _, name := range def.Credentials {
 		if sets[name].Value != s.Options.Credentials[name].Value {
 			a.Say(fmt.Sprintf("credential %q: a variable is not set; session %q keeps the value", name, k.name))
 		}

@@ -540,14 +540,7 @@ func (r *client) listen() {
 	for {
 		kind, payload, err := r.Next(serve.MaxMessage)
 		var number serve.Number
-		if err == nil {
-			if kind != serve.KindSignal {
-				err = frame.Malformed("no signal")
-			} else {
-				err = frame.Decode(payload, &number)
-			}
-		}
-		if err != nil {
+		if err != nil || kind != serve.KindSignal || frame.Decode(payload, &number) != nil {
 			r.Stderr.End()
 			r.gone()
 			return

@@ -86,11 +86,7 @@ func sessionsText(list []listedSession, now time.Time) string {
 			users = "a process"
 		}
 		if len(s.Users) > 0 {
-			pids := make([]string, len(s.Users))
-			for i, pid := range s.Users {
-				pids[i] = strconv.Itoa(pid)
-			}
-			users = "process " + strings.Join(pids, ", ")
+			users = "process " + strings.ReplaceAll(strings.Trim(fmt.Sprint(s.Users), "[]"), " ", ", ")
 		}
 		row := []string{s.Name, size(s.Size), inforce.Age(now.Sub(s.LastUsed)), users, cli.Quote(s.Workspace)}
 		if several {
