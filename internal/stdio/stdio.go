@@ -347,10 +347,6 @@ func sameOutput(a, b io.Writer) bool {
 
 // sameWriter compares as os/exec does.
 func sameWriter(a, b io.Writer) (same bool) {
-	defer func() {
-		if recover() != nil {
-			same = false
-		}
-	}()
+	defer func() { recover() }() // same is then false
 	return a == b
 }
