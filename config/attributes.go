@@ -165,7 +165,7 @@ var sandboxSchema = newBlock("", []attribute[definition]{
 	aBool("read_only", func(x *definition) *bool { return &x.ReadOnly }),
 	{name: "review",
 		read: func(d *decoder, it item, to *definition) {
-			if on, ok := d.bool(it); ok && on {
+			if on, _ := d.bool(it); on {
 				to.Review = host.NewReview
 			}
 		},
