@@ -209,8 +209,9 @@ func (e *Execution) newRelay(cancel func()) *terminal.Relay {
 	}
 	if e.Remote != nil {
 		r.Suspend = e.Remote.suspend
+		return r
 	}
-	if !e.tty || e.Remote != nil {
+	if !e.tty {
 		return r
 	}
 	e.terminal = terminal.Open(e.Stdin, e.flags.Tty)
