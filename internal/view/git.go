@@ -34,7 +34,7 @@ func (v *View) ShowGit() {
 		for _, dir := range layout.Readable {
 			// Not if an entry already shows it: that may be writable.
 			if _, host := v.cover(dir); host != dir && !slices.Contains(writable, dir) {
-				v.show(shared.Entry{Source: dir, Path: dir, Access: shared.ReadOnly, Why: originGit})
+				v.show(readOnly(dir, originGit))
 			}
 		}
 		for _, dir := range writable {
@@ -110,8 +110,7 @@ func (v *View) outer() []string {
 		add(v.facts.Around(top))
 	}
 	for _, p := range slices.Concat(tops, v.outerTops) {
-		r := v.facts.Repository(p)
-		add(r.Layout.Configured)
+		add(v.facts.Repository(p).Layout.Configured)
 	}
 	return v.outerTops
 }

@@ -57,8 +57,13 @@ func isRoot(e *shared.Entry) bool {
 	return e.Why == "workspace" || strings.HasPrefix(e.Why, "workspace.writable")
 }
 
+// readOnly is an entry that shows a path of the host at the same path.
+func readOnly(p, why string) shared.Entry {
+	return shared.Entry{Source: p, Path: p, Access: shared.ReadOnly, Why: why}
+}
+
 func (v *View) showRoot(root workspace.RootDir) error {
-	e := shared.Entry{Source: root.Path, Path: root.Path, Access: shared.ReadOnly, Why: "workspace"}
+	e := readOnly(root.Path, "workspace")
 	if root.Field != "root" {
 		e.Why = "workspace." + root.Field
 	}
@@ -186,7 +191,7 @@ func (v *View) showBind(attribute string, b Bind) error {
 	case paths.Inside("/proc", way.End):
 		return invalidf(attribute, "leave it out", "%q cannot be bound: it shows the host's processes, and each command has a /proc of its own", raw)
 	}
-	e := shared.Entry{Source: way.End, Path: way.End, Access: shared.ReadOnly, Why: attribute}
+	e := readOnly(way.End, attribute)
 	if b.Writable {
 		e.Access = shared.ReadWrite
 	}
@@ -262,7 +267,7 @@ func (v *View) addToolchain(spelled string, way *Way) bool {
 		v.note("%s: %q is left out: the symlink %q is in a directory that commands can write to, and could have been put there by one", OriginToolchains, spelled, link)
 		return false
 	}
-	e := shared.Entry{Source: way.End, Path: way.End, Access: shared.ReadOnly, Why: OriginToolchains}
+	e := readOnly(way.End, OriginToolchains)
 	v.ephemeral(&e)
 	if e.Access == shared.ReadOnly && v.inView(way.End) {
 		if way.End == spelled { // else its other name may be missing
@@ -312,7 +317,7 @@ func (v *View) showSockets() error {
 		if len(v.pathsInside(way.End)) > 0 {
 			continue
 		}
-		e := shared.Entry{Source: way.End, Path: way.End, Access: shared.ReadOnly, Why: attribute}
+		e := readOnly(way.End, attribute)
 		if err := cmp.Or(v.add(e), v.addSpelling(e, spelled)); err != nil {
 			return err
 		}
@@ -326,8 +331,7 @@ func (v *View) showAgent() error {
 		return nil
 	}
 	v.grantedSockets = append(v.grantedSockets, v.in.Agent)
-	attribute := fmt.Sprintf("credentials[%d]", slices.Index(v.in.Credentials, CredentialSSHAgent))
-	return v.add(shared.Entry{Source: v.in.Agent, Path: v.in.Agent, Access: shared.ReadOnly, Why: attribute})
+	return v.add(readOnly(v.in.Agent, fmt.Sprintf("credentials[%d]", slices.Index(v.in.Credentials, CredentialSSHAgent))))
 }
 
 // showDevices finds the devices that commands have.
