@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -131,7 +130,6 @@ func (g *Gate) serveName(c *conn) {
 	}
 	outer, refused := g.reach(c, n, port)
 	if refused != nil {
-		c.refuse(refused.status, refused.Error())
 		return
 	}
 	c.pass(outer, first)
@@ -154,11 +152,12 @@ func (g *Gate) target(at netip.AddrPort) (n *name, port egress.Port, d egress.De
 }
 
 func portAmong(ports []egress.Port, number uint16) (egress.Port, bool) {
-	i := slices.IndexFunc(ports, func(p egress.Port) bool { return p.Number == number })
-	if i < 0 {
-		return egress.Port{}, false
+	for _, port := range ports {
+		if port.Number == number {
+			return port, true
+		}
 	}
-	return ports[i], true
+	return egress.Port{}, false
 }
 
 // readGreeting reads the first bytes of the connection from r, on a port with a greeting, and compares
@@ -186,10 +185,13 @@ func (c *conn) readGreeting(r io.Reader, want string) (first []byte, ok bool) {
 	return nil, false
 }
 
-// reach connects to a port of a name for a connection.
+// reach connects to a port of a name for a connection, which it refuses otherwise.
 func (g *Gate) reach(c *conn, n *name, port egress.Port) (outer net.Conn, refused *refusal) {
 	c.decision.Allowed = true
 	outer, c.decision.Address, refused = g.connectName(n, port)
+	if refused != nil {
+		c.refuse(refused.status, refused.Error())
+	}
 	return outer, refused
 }
 

@@ -157,15 +157,15 @@ func (g *Gate) answer(message []byte) []byte {
 }
 
 // open looks a name up and listens on its ports, before anybody learns its address.
-func (g *Gate) open(n *name) (netip.Addr, dnsmessage.RCode) {
+func (g *Gate) open(n *name) (none netip.Addr, _ dnsmessage.RCode) {
 	if err := g.lookup(g.closing, n); g.isClosing() {
-		return netip.Addr{}, dnsmessage.RCodeServerFailure
+		return none, dnsmessage.RCodeServerFailure
 	} else if err != nil {
 		g.decided(egress.Decision{Name: n.name, Allowed: true, Reason: err.Error()})
 		if notFound(err) {
-			return netip.Addr{}, dnsmessage.RCodeNameError
+			return none, dnsmessage.RCodeNameError
 		}
-		return netip.Addr{}, dnsmessage.RCodeServerFailure
+		return none, dnsmessage.RCodeServerFailure
 	}
 	var (
 		usable  []uint16
@@ -180,7 +180,7 @@ func (g *Gate) open(n *name) (netip.Addr, dnsmessage.RCode) {
 	}
 	if len(usable) == 0 {
 		g.decided(egress.Decision{Name: n.name, Reason: refused.Error()})
-		return netip.Addr{}, dnsmessage.RCodeNameError
+		return none, dnsmessage.RCodeNameError
 	}
 	listens := false
 	for _, port := range usable {
@@ -199,7 +199,7 @@ func (g *Gate) open(n *name) (netip.Addr, dnsmessage.RCode) {
 		}
 	}
 	if !listens {
-		return netip.Addr{}, dnsmessage.RCodeServerFailure
+		return none, dnsmessage.RCodeServerFailure
 	}
 	return n.fake, dnsmessage.RCodeSuccess
 }

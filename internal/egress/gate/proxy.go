@@ -103,7 +103,6 @@ func (g *Gate) serveProxy(c *conn) {
 	}
 	outer, refused := g.reach(c, n, port)
 	if refused != nil {
-		c.refuse(refused.status, refused.Error())
 		return
 	}
 	if !c.join(outer) {
