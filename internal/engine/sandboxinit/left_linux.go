@@ -17,11 +17,6 @@ type freshDir struct {
 	used uint64
 }
 
-// freshAt looks at Command.Fresh.
-func freshAt(path string) freshDir {
-	return freshDir{path, inodesUsed(path)}
-}
-
 // inodesUsed asks the file system, which has a count; 0 if it has none.
 func inodesUsed(path string) uint64 {
 	var st unix.Statfs_t

@@ -22,38 +22,38 @@ type child struct {
 
 // start runs the command with fds control+1 to control+3 as its stdio. from is the thread that
 // starts it, nil for a new one.
-func start(cmd *Command, control int, from *confinedThread) (child, *ExecError) {
-	if refused := inPlace(cmd.Mounts); refused != nil {
-		return child{}, refused
+func start(cmd *Command, control int, from *confinedThread) (none child, refused *ExecError) {
+	if refused = inPlace(cmd.Mounts); refused != nil {
+		return none, refused
 	}
 	if cmd.Dir != "" {
 		// The init itself moves there, so that a relative name of the command means the same to
 		// these checks and to exec.
 		if err := syscall.Chdir(cmd.Dir); err != nil {
-			return child{}, execError(OpChdir, cmd.Dir, err)
+			return none, execError(OpChdir, cmd.Dir, err)
 		}
 	}
 	if cmd.TTY {
 		if _, err := unix.IoctlGetTermios(control+1, unix.TCGETS); err != nil {
-			return child{}, execError(OpTTY, "", err)
+			return none, execError(OpTTY, "", err)
 		}
 	}
 	prog, refused := Resolve(cmd.Args, cmd.Script, cmd.Env, "", scriptFD)
 	if refused != nil {
-		return child{}, refused
+		return none, refused
 	}
 	files := []int{control + 1, control + 2, control + 3}
 	if prog.Script != "" {
 		script, err := Sealed("script", prog.Script)
 		if err != nil {
-			return child{}, execError(OpScript, "", err)
+			return none, execError(OpScript, "", err)
 		}
 		defer script.Close()
 		files = append(files, int(script.Fd()))
 	}
 	if from == nil {
 		if from, refused = confineThread(&cmd.Confinement, cmd.TTY, control+1, control+2, control+3); refused != nil {
-			return child{}, refused
+			return none, refused
 		}
 	}
 	u, refused := prepare(cmd, from.confinement, prog, files)
@@ -65,7 +65,7 @@ func start(cmd *Command, control int, from *confinedThread) (child, *ExecError) 
 	from.thread.End()
 	if refused != nil {
 		u.close()
-		return child{}, refused
+		return none, refused
 	}
 	c := child{startedMessage{from.scoped, from.rooted, u.pid}, u}
 	if from.confinement.Locked {

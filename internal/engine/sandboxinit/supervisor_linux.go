@@ -65,7 +65,7 @@ func (s *supervisor) run() int {
 		return s.reside()
 	}
 	s.apart = cmd.Apart && !s.pidOne
-	s.freshDir = freshAt(cmd.Fresh)
+	s.freshDir = freshDir{cmd.Fresh, inodesUsed(cmd.Fresh)}
 	if cmd.SharedLimits {
 		makeThreads(spareThreads)
 	}

@@ -23,10 +23,10 @@ type tracerProcess struct {
 }
 
 // beginTraced starts the command as the child of a tracer.
-func (s *supervisor) beginTraced(cmd *Command) (child, *ExecError) {
+func (s *supervisor) beginTraced(cmd *Command) (none child, _ *ExecError) {
 	ours, theirs, err := Pair()
 	if err != nil {
-		return child{}, execError(OpFork, "", err)
+		return none, execError(OpFork, "", err)
 	}
 	// As the init itself is started: the control socket, and then the command's stdio.
 	stdio := uintptr(s.control) + 1
@@ -39,21 +39,18 @@ func (s *supervisor) beginTraced(cmd *Command) (child, *ExecError) {
 		&syscall.ProcAttr{Env: []string{"GOMAXPROCS=1"}, Files: files, Sys: sys})
 	theirs.Close()
 	conn := NewConn(ours)
+	if err == nil && cmd.Locked {
+		err = dropLocking()
+	}
 	if err != nil {
 		conn.Close()
-		return child{}, execError(OpFork, "", err)
-	}
-	if cmd.Locked {
-		if err := dropLocking(); err != nil {
-			conn.Close()
-			return child{}, execError(OpFork, "", err)
-		}
+		return none, execError(OpFork, "", err)
 	}
 	if err := conn.Start(context.Background(), *cmd); err != nil {
 		if refused, ok := errors.AsType[*ExecError](err); ok {
-			return child{}, refused
+			return none, refused
 		}
-		return child{}, &ExecError{OpTrace, "", syscall.ECHILD} // it has died
+		return none, &ExecError{OpTrace, "", syscall.ECHILD} // it has died
 	}
 	s.tracer = &tracerProcess{pid, conn}
 	return child{startedMessage: conn.is}, nil
