@@ -297,10 +297,7 @@ func (r *Review) carryOut(ctx context.Context, plan func(fill) ([]Step, error), 
 		err = r.store.write(r.dir, journalFile, j)
 	}
 	if err == nil {
-		known, err = r.addRestored(append(known, j.Applied...), j.Steps)
-	}
-	if err == nil {
-		err = r.store.write(r.dir, knownFile, known)
+		err = r.writeKnown(append(known, j.Applied...), j.Steps)
 	}
 	end := appliedFile
 	if whole {

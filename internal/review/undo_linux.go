@@ -59,10 +59,10 @@ func (s *Store) Undo(ctx context.Context) (string, []string, error) {
 		return last.Name, changed, errors.Join(err, fmt.Errorf("%w: something else is in its place by now", ErrUndo))
 	}
 	file := appliedIn(r.dir)
-	if err := s.write(r.dir, file, j); err != nil {
-		return last.Name, nil, err
+	if err = s.write(r.dir, file, j); err == nil {
+		err = os.Rename(filepath.Join(r.dir, file), filepath.Join(r.dir, journalFile))
 	}
-	if err := os.Rename(filepath.Join(r.dir, file), filepath.Join(r.dir, journalFile)); err != nil {
+	if err != nil {
 		return last.Name, nil, err
 	}
 	report, err := r.recover(ctx)
@@ -208,10 +208,7 @@ func (r *Review) takeBack(j *journal) (report []string, err error) {
 	}
 	known, err := r.known() // without what the journal put into the workspace
 	if err == nil {
-		known, err = r.addRestored(known[:min(j.Known, len(known))], j.Steps)
-	}
-	if err == nil {
-		err = r.store.write(r.dir, knownFile, known)
+		err = r.writeKnown(known[:min(j.Known, len(known))], j.Steps)
 	}
 	if err != nil {
 		return report, err
@@ -226,9 +223,9 @@ func (r *Review) takeBack(j *journal) (report []string, err error) {
 	return report, nil
 }
 
-// addRestored adds the workspace's own files that steps left in their places, or put back: they have
-// another change time, and the next attempt must find the same changes.
-func (r *Review) addRestored(known []appliedPath, steps []Step) ([]appliedPath, error) {
+// writeKnown writes what is known, with the workspace's own files that steps left in their places, or put
+// back: they have another change time, and the next attempt must find the same changes.
+func (r *Review) writeKnown(known []appliedPath, steps []Step) error {
 	for _, step := range steps {
 		at := step.of()
 		if !step.Clean || at.Side != Host {
@@ -236,13 +233,13 @@ func (r *Review) addRestored(known []appliedPath, steps []Step) ([]appliedPath, 
 		}
 		n, err := r.look(at)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if n.Ino == step.Old && (n.MTime == step.Time || n.Kind == Directory) { // a directory's time changes with its names
 			known = append(known, appliedPath{Layer: at.Layer, Path: at.Path, Kind: n.Kind, CTime: n.CTime, Ino: n.Ino, Mode: n.Mode})
 		}
 	}
-	return known, nil
+	return r.store.write(r.dir, knownFile, known)
 }
 
 // forget gives up the undo of the review's last apply.
