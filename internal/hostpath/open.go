@@ -184,7 +184,7 @@ func (d *Dir) Remove(name string) error { return d.error("remove", name, unix.Un
 
 // Sync waits until the names in the directory are on the disk, if it has a disk.
 func (d *Dir) Sync() error {
-	fd, err := Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := Openat(d.fd, ".", listing, 0)
 	if err == nil {
 		err = unix.Fsync(fd)
 		unix.Close(fd)
@@ -201,6 +201,9 @@ func (d *Dir) error(op, name string, err error) error {
 	}
 	return &fs.PathError{Op: op, Path: filepath.Join(d.path, name), Err: err}
 }
+
+// listing opens a directory to list it.
+const listing = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
 
 // Openat is openat(2), repeated after a signal.
 func Openat(dir int, name string, flag int, perm uint32) (fd int, err error) {

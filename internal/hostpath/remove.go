@@ -27,23 +27,24 @@ const maxLate = 16
 // the same time. When ctx ends, the rest stays for the next call. Its error wraps
 // ErrNotRemoved for files that it could not remove.
 func RemoveTree(ctx context.Context, base, name string) error {
-	parent, err := Openat(unix.AT_FDCWD, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	parent, err := Openat(unix.AT_FDCWD, base, listing, 0)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: base, Err: err}
 	}
 	defer unix.Close(parent)
+	path := filepath.Join(base, name)
 	top, err := openDir(parent, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return &fs.PathError{Op: "open", Path: filepath.Join(base, name), Err: err}
+		return &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer unix.Close(top)
 	// Each round empties top, except for directories that it moved up from below maxDepth, so the
 	// rounds end. Another process may also move directories up, between our look and our rmdir.
 	for late := 0; ; {
-		moved, err := empty(ctx, top, top, filepath.Join(base, name), 0)
+		moved, err := empty(ctx, top, top, path, 0)
 		if moved && ctx.Err() == nil {
 			continue // remove the others nevertheless
 		}
@@ -55,7 +56,7 @@ func RemoveTree(ctx context.Context, base, name string) error {
 			return nil
 		}
 		if late++; err != unix.ENOTEMPTY || late == maxLate {
-			return &fs.PathError{Op: "rmdir", Path: filepath.Join(base, name), Err: err}
+			return &fs.PathError{Op: "rmdir", Path: path, Err: err}
 		}
 	}
 }
@@ -130,7 +131,7 @@ func remove(ctx context.Context, top, dir int, name, path string, depth int) (mo
 // openDir opens the directory name in parent, but no symlink, and gives its owner the rights to
 // empty it. It leaves a mount point alone.
 func openDir(parent int, name string) (int, error) {
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	const flags = listing | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	fd, err := Openat(parent, name, flags, 0)
 	if err == unix.EACCES {
 		if err := chmodDir(parent, name); err != nil {
@@ -158,7 +159,7 @@ func openDir(parent int, name string) (int, error) {
 // readNames lists the directory dir from its beginning. A directory that another process has
 // removed is empty.
 func readNames(dir int) ([]string, error) {
-	fd, err := Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := Openat(dir, ".", listing, 0)
 	if err == unix.ENOENT {
 		return nil, nil
 	}
