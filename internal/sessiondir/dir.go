@@ -137,7 +137,7 @@ func (d *Dir) sub(name string) (string, error) {
 	if d.owner != nil && fi.Sys().(*syscall.Stat_t).Uid != d.owner.UID {
 		// By its path: the directory around it is ours alone.
 		if err := os.Lchown(sub, int(d.owner.UID), int(d.owner.GID)); err != nil {
-			return "", fmt.Errorf("session directory: %w", err)
+			return "", private(err)
 		}
 	}
 	return sub, nil
@@ -173,7 +173,7 @@ func (d *Dir) attempt(mode fs.FileMode) error {
 	case exists && d.name == "":
 		return errLost
 	case err != nil && !exists:
-		return fmt.Errorf("session directory: %w", err)
+		return private(err)
 	case err == nil && mode != 0o700:
 		err = os.Chmod(dir, mode) // whatever the umask is
 	default:
@@ -230,12 +230,15 @@ func (d *Dir) Close() error {
 // lock.
 var errLost, errHeld error = fs.ErrNotExist, unix.EWOULDBLOCK
 
+// taken reports whether lockDir returned one of these.
+func taken(err error) bool { return errors.Is(err, errLost) || errors.Is(err, errHeld) }
+
 // lockDir takes the lock of the session directory dir.
 func lockDir(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
 	fd, err := hostpath.LockAt(hostpath.NoWait(), unix.AT_FDCWD, path, unix.LOCK_EX)
 	if err != nil {
-		return nil, fmt.Errorf("session directory: %w", err)
+		return nil, private(err)
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }
@@ -262,7 +265,7 @@ func discard(ctx context.Context, base, dir string, lock *os.File) error {
 		return nil // removed by hand
 	}
 	if err != nil {
-		return fmt.Errorf("session directory: %w", err)
+		return private(err)
 	}
 	if err := RemoveTree(ctx, base, dead); err != nil {
 		return fmt.Errorf("session directory: remove what was %q: %w", dir, err)

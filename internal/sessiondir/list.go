@@ -50,24 +50,18 @@ func (d *Dir) record(root string) error {
 	return private(hostpath.At(dir).Put(hostpath.TempName(), recordFile, []byte(root), 0o600, nil))
 }
 
-// readRecord returns the root of the workspace of the session directory dir.
+// readRecord returns the root of the workspace of the session directory dir. It follows no symlink.
 func readRecord(dir string) (string, error) {
-	root, err := readSmall(filepath.Join(dir, recordFile))
+	f, err := os.OpenFile(filepath.Join(dir, recordFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return "", fmt.Errorf("session directory: %w", err)
-	}
-	return root, nil
-}
-
-// readSmall reads the beginning of a file that is no symlink.
-func readSmall(path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return "", err
+		return "", private(err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, unix.PathMax))
-	return string(text), err
+	root, err := io.ReadAll(io.LimitReader(f, unix.PathMax))
+	if err != nil {
+		return "", private(err)
+	}
+	return string(root), nil
 }
 
 // List lists the named sessions below base, by name.
@@ -97,7 +91,7 @@ func List(base string) ([]Info, error) {
 		if err == nil {
 			release(lock)
 		}
-		if s.InUse = errors.Is(err, errHeld) || errors.Is(err, errLost); s.InUse {
+		if s.InUse = taken(err); s.InUse {
 			s.Users = lockHolders(filepath.Join(s.Dir, lockFile))
 		}
 		list = append(list, s)
@@ -122,7 +116,7 @@ func Remove(base, name string) error {
 		return err
 	}
 	lock, err := lockDir(dir)
-	if errors.Is(err, errLost) || errors.Is(err, errHeld) {
+	if taken(err) {
 		return inUse(name, dir)
 	}
 	if err != nil {

@@ -49,7 +49,7 @@ func sweep(ctx context.Context, base string, now time.Time) (removed []string, e
 			continue
 		}
 		lock, err := lockDir(dir)
-		if errors.Is(err, errLost) || errors.Is(err, errHeld) {
+		if taken(err) {
 			continue // alive, or another process removes it
 		}
 		if err != nil {
