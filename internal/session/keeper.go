@@ -24,17 +24,17 @@ func KeeperDir(lookupEnv func(string) (string, bool), name string, writable func
 	if err == nil {
 		base, err = sessiondir.ResolveBase(base, writable)
 	}
+	dir := filepath.Join(base, keepersDir, name)
 	if writable == nil || err != nil {
-		return filepath.Join(base, keepersDir, name), err
+		return dir, err
 	}
 	if err := sessiondir.MakeBase(base); err != nil {
 		return "", err
 	}
-	dir := filepath.Join(base, keepersDir)
-	for _, d := range []string{dir, filepath.Join(dir, name)} {
+	for _, d := range []string{filepath.Dir(dir), dir} {
 		if err := hostpath.MakePrivate(d, 0o700); err != nil {
 			return "", err
 		}
 	}
-	return filepath.Join(dir, name), nil
+	return dir, nil
 }
