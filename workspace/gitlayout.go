@@ -297,8 +297,9 @@ func workTreeOf(gitDir string) string {
 // addPresent adds the names that exist.
 func (l *GitLayout) addPresent(dir string, names ...string) {
 	for _, name := range names {
-		if _, err := os.Lstat(paths.Join(dir, name)); err == nil {
-			l.Present = append(l.Present, paths.Join(dir, name))
+		p := paths.Join(dir, name)
+		if _, err := os.Lstat(p); err == nil {
+			l.Present = append(l.Present, p)
 		}
 	}
 }
@@ -306,10 +307,9 @@ func (l *GitLayout) addPresent(dir string, names ...string) {
 // protect adds ObeyedInGitDir, and the repositories of submodules: commands cannot make any; addSubmodules
 // opens existing ones.
 func (l *GitLayout) protect(gitDir string) {
-	for _, name := range ObeyedInGitDir {
+	for _, name := range append(ObeyedInGitDir[:], "modules") {
 		l.Protected = append(l.Protected, paths.Join(gitDir, name))
 	}
-	l.Protected = append(l.Protected, paths.Join(gitDir, "modules"))
 	if filepath.Base(gitDir) != ".git" { // git run inside it finds it as the top
 		l.Protected = append(l.Protected, paths.Join(gitDir, ".git"))
 	}
