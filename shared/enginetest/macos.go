@@ -100,8 +100,7 @@ func (m *MacTrial) fill(planted, told *scene.Kit, p *probes.Probe) error {
 	t := p.Asked(at)
 	m.Requires, m.Trial = append(probes.Requires(p.Features, t), slices.DeleteFunc(p.Shows(t), func(f shared.Feature) bool { return f == shared.FeatureNetworkTCP })...), onMac(t)
 	if p.ControlGranted() && !p.Works {
-		granted := onMac(p.Granted(at))
-		m.Granted = &granted
+		m.Granted = new(onMac(p.Granted(at)))
 	}
 	return nil
 }
