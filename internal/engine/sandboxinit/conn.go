@@ -44,6 +44,7 @@ type Conn struct {
 	writing    sync.Mutex // one request at a time on the wire
 	signalling sync.Mutex // one signal at a time waits for its answer
 	signalled  chan struct{}
+	unanswered atomic.Int64 // signals
 
 	taken atomic.Bool // by a command, or else by Close
 
@@ -58,7 +59,7 @@ type Conn struct {
 
 // NewConn takes over the engine's end of a [Pair].
 func NewConn(engineEnd *os.File) *Conn {
-	return &Conn{f: engineEnd, started: make(chan struct{}), ended: make(chan struct{}), signalled: make(chan struct{}, maxSignal)}
+	return &Conn{f: engineEnd, started: make(chan struct{}), ended: make(chan struct{}), signalled: make(chan struct{}, 1)}
 }
 
 // Start sends the command and waits until it runs. The error is an *[ExecError] if it could not
@@ -197,6 +198,7 @@ func (c *Conn) Signal(n int) error {
 	for len(c.signalled) > 0 {
 		<-c.signalled // it came too late
 	}
+	c.unanswered.Add(1)
 	if err := c.request(kindSignal, &signalRequest{n}); err != nil {
 		return err
 	}
@@ -301,19 +303,21 @@ func (c *Conn) converse() error {
 			return err
 		}
 		close(c.started)
-		for len(c.signalled) < cap(c.signalled) {
+		for {
 			kind, payload, err = frame.Read(c.f, maxReport+traced.MaxReport)
 			switch {
 			case err != nil:
 				return lost(err)
 			case kind == kindEnded:
 				return frame.Decode(payload, &c.end)
-			case kind != kindSignalled:
+			case kind != kindSignalled || c.unanswered.Add(-1) < 0:
 				return frame.Malformed("out of turn")
 			}
-			c.signalled <- struct{}{}
+			select {
+			case c.signalled <- struct{}{}:
+			default: // an init that was stopped answers all at once
+			}
 		}
-		return frame.Malformed("too many answers")
 	case kindRefused:
 		refused = &ExecError{}
 	case kindMountFailed:

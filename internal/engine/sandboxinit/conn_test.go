@@ -265,3 +265,36 @@ func TestSignalAtTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// An init that was stopped, or frozen, answers many signals at once when it goes on. None of them ends
+// the command; an answer to no signal is a breach.
+func TestSignalsAnsweredLate(t *testing.T) {
+	t.Parallel()
+	const many = 200
+	for _, more := range []int{0, 1} {
+		c := fakeInit(t, func(init *os.File) {
+			readCommand(init)
+			init.Write(frame.Encode(kindStarted, &startedMessage{}))
+			for range many {
+				frame.Read(init, maxRequest)
+			}
+			for range many + more {
+				init.Write(frame.Encode(kindSignalled, empty{}))
+			}
+			init.Write(frame.Encode(kindEnded, &endedMessage{status: Status{Code: 7}}))
+		})
+		if err := c.Start(t.Context(), anyCommand); err != nil {
+			t.Fatal(err)
+		}
+		for range many {
+			c.unanswered.Add(1)
+			if err := c.request(kindSignal, &signalRequest{1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		status, err := c.Wait()
+		if more == 0 && (err != nil || status.Code != 7) || more > 0 && !errors.Is(err, ErrProtocol) {
+			t.Errorf("%d answers more: %v, %v", more, status, err)
+		}
+	}
+}
