@@ -154,13 +154,24 @@ func Launch(ctx context.Context, cmd *exec.Cmd, o LaunchOptions) (*Process, erro
 }
 
 // sweep removes, of the directories for sockets in base, those that hosts have left which were killed before
-// they had connected. A directory is in use for the time of a start, or, with KeepSocket, of a test.
+// they had connected. A directory is in use for the time of a start, or, with KeepSocket, of a test. Somebody's
+// project can have such a name too, in which a command makes what looks left: only empty files and directories go.
 func sweep(base string) {
-	left, _ := filepath.Glob(filepath.Join(base, wire.TempDirPrefix+"*", "plugin-dir*"))
+	left, _ := filepath.Glob(filepath.Join(base, wire.TempDirPrefix+"[0-9]*", "plugin-dir[0-9]*"))
 	for _, dir := range left {
-		if info, err := os.Lstat(dir); err == nil && time.Since(info.ModTime()) > time.Hour {
-			os.RemoveAll(filepath.Dir(dir)) // of a symlink that a command has put there, only the symlink
+		info, err := os.Lstat(dir)
+		top, failed := os.Lstat(filepath.Dir(dir)) // a command can have put a symlink there
+		if err != nil || failed != nil || !top.IsDir() || time.Since(info.ModTime()) <= time.Hour {
+			continue
 		}
+		sockets, _ := filepath.Glob(filepath.Join(dir, "plugin[0-9]*"))
+		for _, socket := range sockets {
+			if info, err := os.Lstat(socket); err == nil && info.Size() == 0 {
+				os.Remove(socket)
+			}
+		}
+		os.Remove(dir)
+		os.Remove(filepath.Dir(dir))
 	}
 }
 

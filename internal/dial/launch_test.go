@@ -78,15 +78,16 @@ func TestLaunchFails(t *testing.T) {
 }
 
 // A host that is killed before it has connected leaves a directory. A later start removes that, and nothing else: not
-// one of a host that starts, none of another kind, and nothing behind a symlink that a command has made.
+// one of a host that starts, none of another kind, nothing behind a symlink that a command has made, and no project.
 func TestLaunchSweeps(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	at := func(name string) string { return filepath.Join(base, wire.TempDirPrefix+name) }
 	err := errors.Join(os.MkdirAll(at("1/plugin-dir1"), 0o700), os.WriteFile(at("1/plugin-dir1/plugin1"), nil, 0o600), os.MkdirAll(at("2/plugin-dir2"), 0o700),
-		os.MkdirAll(at("3/line"), 0o700), os.MkdirAll(base+"/other/plugin-dir4", 0o700), os.Symlink("other", at("4")))
+		os.MkdirAll(at("3/line"), 0o700), os.MkdirAll(base+"/other/plugin-dir4", 0o700), os.Symlink("other", at("4")),
+		os.MkdirAll(at("5/plugin-dir5"), 0o700), os.MkdirAll(at("5/.git"), 0o700), os.MkdirAll(at("6/plugin-dir6"), 0o700), os.WriteFile(at("6/plugin-dir6/plugin6"), []byte("text"), 0o600))
 	old := time.Now().Add(-2 * time.Hour)
-	for _, dir := range []string{at("1/plugin-dir1"), at("3/line"), base + "/other/plugin-dir4"} {
+	for _, dir := range []string{at("1/plugin-dir1"), at("3/line"), base + "/other/plugin-dir4", at("5/plugin-dir5"), at("6/plugin-dir6")} {
 		err = errors.Join(err, os.Chtimes(dir, old, old))
 	}
 	if err != nil {
@@ -101,7 +102,7 @@ func TestLaunchSweeps(t *testing.T) {
 	for _, p := range left {
 		got = append(got, strings.TrimPrefix(p, base+"/"))
 	}
-	if want := []string{"other/plugin-dir4", "sbxhost-2/plugin-dir2", "sbxhost-3/line"}; err != nil || !slices.Equal(got, want) {
+	if want := []string{"other/plugin-dir4", "sbxhost-2/plugin-dir2", "sbxhost-3/line", "sbxhost-4/plugin-dir4", "sbxhost-5/.git", "sbxhost-6/plugin-dir6"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("left %q, want %q, %v", got, want, err)
 	}
 }
