@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -83,10 +84,12 @@ func (c *Client) Ask(path, program string) (status int, ended syscall.Signal, er
 		for len(signals) > 0 {
 			sent = append(sent, (<-signals).(syscall.Signal))
 		}
-		for _, sig := range sent[min(taken, len(sent)):] {
+		taken = min(taken, len(sent))
+		had := slices.ContainsFunc(sent[:taken], Ending) // then the status is the answer to a later one, too
+		for _, sig := range sent[taken:] {
 			if Ending(sig) && err != nil {
 				unix.Kill(unix.Getpid(), sig)
-			} else if Ending(sig) {
+			} else if Ending(sig) && !had {
 				status, ended = 128+int(sig), sig
 			}
 		}

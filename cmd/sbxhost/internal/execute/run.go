@@ -177,18 +177,20 @@ func (e *Execution) newRelay(cancel func()) *terminal.Relay {
 		Suspend: terminal.SuspendSelf, Resume: func() bool { return true }, Stop: terminal.StopAsBackground, StopDelay: terminal.StopDelay,
 		Redraw: func() {}, Patience: terminal.StartPatience,
 	}
+	got := false // the command got a signal that ends: how it ended is its answer to a later one, too
 	r.Forward = func(sig syscall.Signal) {
 		switch err := e.cmd.Signal(sig); {
 		case err == nil:
+			got = got || serve.Ending(sig)
 		case !errors.Is(err, os.ErrProcessDone):
 			e.note(fmt.Sprintf("%s could not be passed on: %v", shared.SignalName(sig), err))
 			if serve.Ending(sig) && errors.Is(err, context.DeadlineExceeded) {
 				cancel() // the engine hangs: a grace period would not reach the command
 			}
-		case sig == syscall.SIGKILL:
-			cancel()
+		case serve.Ending(sig) && !got && sig != syscall.SIGKILL:
+			r.Cancel(sig)
 		case serve.Ending(sig):
-			r.Cancel(sig) // do not wait for the work after the command
+			cancel() // do not wait for the work after the command
 		}
 	}
 	resize := func(more uint16) {
