@@ -329,10 +329,7 @@ func (e *executor) InspectTask(context.Context, *proto.InspectTaskRequest) (*pro
 
 // StopTask ends the task by the signal, and later by a kill.
 func (e *executor) StopTask(ctx context.Context, req *proto.StopTaskRequest) (*proto.StopTaskResponse, error) {
-	if err := e.running(); err != nil {
-		return nil, err
-	}
-	sig, err := signal(req.Signal)
+	sig, err := e.signal(req.Signal)
 	if err != nil {
 		return nil, err
 	}
@@ -358,18 +355,18 @@ func (e *executor) kill() error {
 }
 
 func (e *executor) SignalTask(_ context.Context, req *proto.SignalTaskRequest) (*proto.SignalTaskResponse, error) {
-	if err := e.running(); err != nil {
-		return nil, err
-	}
-	sig, err := signal(req.Signal)
+	sig, err := e.signal(req.Signal)
 	if err == nil {
 		err = e.cmd.Signal(sig)
 	}
 	return &proto.SignalTaskResponse{}, err
 }
 
-// signal returns the signal of a name. No name means Nomad's documented default.
-func signal(name string) (unix.Signal, error) {
+// signal returns the signal of a name, for a task that runs. No name means Nomad's documented default.
+func (e *executor) signal(name string) (unix.Signal, error) {
+	if err := e.running(); err != nil {
+		return 0, err
+	}
 	if name == "" {
 		return unix.SIGINT, nil
 	}
