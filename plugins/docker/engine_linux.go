@@ -54,15 +54,10 @@ func (e *engine) daemon(ctx context.Context) (*daemon.Daemon, error) {
 		return e.connected, nil
 	}
 	at, err := daemon.Find(e.surroundings)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		e.connected, err = daemon.Connect(ctx, at)
 	}
-	d, err := daemon.Connect(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	e.connected = d
-	return d, nil
+	return e.connected, err
 }
 
 // self is the user of this process.

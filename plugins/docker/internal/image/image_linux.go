@@ -31,7 +31,6 @@ func Fetch(ctx context.Context, docker *client.Client, o *definition.Options) (f
 	missing := cerrdefs.IsNotFound(err)
 	switch {
 	case err != nil && !missing:
-		return facts, imageError(ctx, fmt.Sprintf("image %q", name), err)
 	case missing && o.Pull == "never":
 		return facts, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.image",
 			Message: fmt.Sprintf("the daemon has no image %q, and pull is \"never\"", name),
@@ -40,19 +39,20 @@ func Fetch(ctx context.Context, docker *client.Client, o *definition.Options) (f
 		if err := pull(ctx, docker, o); err != nil {
 			return facts, err
 		}
-		if facts, err = inspectImage(ctx, docker, name); err != nil {
-			return facts, imageError(ctx, fmt.Sprintf("image %q", name), err)
-		}
+		facts, err = inspectImage(ctx, docker, name)
 	}
-	return facts, nil
+	if err != nil {
+		err = imageError(ctx, fmt.Sprintf("image %q", name), err)
+	}
+	return facts, err
 }
 
-func inspectImage(ctx context.Context, docker *client.Client, name string) (plan.Image, error) {
+func inspectImage(ctx context.Context, docker *client.Client, name string) (f plan.Image, err error) {
 	got, err := docker.ImageInspect(ctx, name)
 	if err != nil {
-		return plan.Image{}, err
+		return f, err
 	}
-	f := plan.Image{ID: got.ID}
+	f.ID = got.ID
 	if c := got.Config; c != nil {
 		f.Volumes = slices.Sorted(maps.Keys(c.Volumes))
 		for _, entry := range c.Env {
