@@ -123,15 +123,9 @@ func Show(a *cli.App, fs *flag.FlagSet) func() error {
 		if len(only) > 0 && !slices.ContainsFunc(set.Changes, func(c host.ReviewChange) bool { return c.Concerns(only) }) {
 			a.Say("no change of the review is there")
 		}
-		what, ours, n := "to apply", "", 0
-		for i := range set.Changes {
-			if c := &set.Changes[i]; c.Refused+c.Conflict != "" {
-				if what, n = "to apply the others", n+1; n <= 3 { // a command can make any number
-					ours += "-ours " + cli.ShellQuote(c.Shown) + " "
-				} else {
-					ours = "-ours PATH ... "
-				}
-			}
+		what, ours := "to apply", ""
+		if slices.ContainsFunc(set.Changes, func(c host.ReviewChange) bool { return c.Refused+c.Conflict != "" }) {
+			what, ours = "to apply the others", "-ours PATH ... "
 		}
 		if len(set.Changes) == 0 {
 			a.Say(fmt.Sprintf("review %q changes nothing", r.Name))
