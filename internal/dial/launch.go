@@ -160,8 +160,8 @@ func sweep(base string) {
 	left, _ := filepath.Glob(filepath.Join(base, wire.TempDirPrefix+"[0-9]*", "plugin-dir[0-9]*"))
 	for _, dir := range left {
 		info, err := os.Lstat(dir)
-		top, failed := os.Lstat(filepath.Dir(dir)) // a command can have put a symlink there
-		if err != nil || failed != nil || !top.IsDir() || time.Since(info.ModTime()) <= time.Hour {
+		top, failed := os.Lstat(filepath.Dir(dir)) // a command can have put symlinks there
+		if err != nil || failed != nil || !top.IsDir() || !info.IsDir() || time.Since(info.ModTime()) <= time.Hour {
 			continue
 		}
 		sockets, _ := filepath.Glob(filepath.Join(dir, "plugin[0-9]*"))
