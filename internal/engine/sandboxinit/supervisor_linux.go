@@ -251,7 +251,7 @@ func (s *supervisor) pass(sig syscall.Signal) {
 	group := int(s.group.Load())
 	const exiting = 4
 	flags, _ := strconv.Atoi(proc.Stat(group, proc.StatFlags))
-	if syscall.Kill(-group, sig) != syscall.ESRCH && flags&exiting == 0 && !s.reported {
+	if group > 0 && syscall.Kill(-group, sig) != syscall.ESRCH && flags&exiting == 0 && !s.reported {
 		s.control.send(frame.Encode(kindSignalled, empty{}))
 	}
 }
