@@ -99,12 +99,13 @@ func TestSwapped(t *testing.T) {
 // TestLinkOfTheImage has a bind's place lead through a symlink of the image.
 func TestLinkOfTheImage(t *testing.T) {
 	t.Parallel()
+	daemonFor(t) // which needs busybox
 	busybox, err := exec.LookPath("busybox")
 	if err == nil {
 		busybox, err = filepath.EvalSymlinks(busybox)
 	}
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	s := open(t, shared.Spec{Options: rawOptions(t, opts{}), Table: []shared.Entry{{Source: busybox, Path: "/bin/yes", Access: shared.ReadOnly, Why: "bind_paths[0]"}}})
 	if out := sh(t, s, "grep -c ' /bin/busybox ' /proc/self/mountinfo"); out.stdout != "1\n" {
