@@ -41,7 +41,8 @@ func CheckPrivate(dir string) error {
 // the user cannot write. For root, nothing above it may be another user's, who could replace it, also
 // by a symlink: root would then write into a directory of that user's choice.
 func MakePrivate(dir string, mode fs.FileMode) error {
-	if _, err := Resolve("/", dir, nil); err != nil {
+	resolved, err := Resolve("/", dir, nil)
+	if err != nil {
 		return err
 	}
 	var missing []string
@@ -62,6 +63,11 @@ func MakePrivate(dir string, mode fs.FileMode) error {
 	}
 	if i := slices.IndexFunc(missing, func(dir string) bool { return slices.Contains(inHome, filepath.Base(dir)) }); i >= 0 && i < len(missing)-1 {
 		return fmt.Errorf("the home directory %q does not exist", missing[i+1])
+	}
+	if os.Geteuid() == 0 && resolved != dir { // what a symlink of root's leads to can lie in another user's directory
+		if err := MakePrivate(resolved, mode); err != nil {
+			return err
+		}
 	}
 	for _, at := range slices.Backward(missing) {
 		err := os.Mkdir(at, mode)

@@ -14,7 +14,7 @@ func TestMakePrivateForRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to give files away")
 	}
-	dir := place(t, "home/roots/deep/", "home/link -> DIR/mine", "mine/deep/", "theirs -> DIR/mine", "own -> DIR/mine")
+	dir := place(t, "home/roots/deep/", "home/link -> DIR/mine", "mine/deep/", "theirs -> DIR/mine", "own -> DIR/mine", "away -> DIR/home/roots")
 	for _, p := range []string{"/home", "/home/link", "/theirs"} {
 		if err := os.Lchown(dir+p, 4242, 4242); err != nil {
 			t.Fatal(err)
@@ -22,7 +22,7 @@ func TestMakePrivateForRoot(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"home/new": "uid 4242", "home/roots": "uid 4242", "home/roots/deep": "uid 4242", "home/roots/new": "uid 4242", "home/link/deep": "user 4242", "home/link/new": "user 4242",
-		"theirs/deep": "user 4242", "theirs/new": "user 4242", "own/deep": "", "own/made/too": "", "mine/deep": "",
+		"theirs/deep": "user 4242", "theirs/new": "user 4242", "own/deep": "", "away/deep": "uid 4242", "away/new": "uid 4242", "own/made/too": "", "mine/deep": "",
 	} {
 		err := MakePrivate(dir+"/"+path, 0o700)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
