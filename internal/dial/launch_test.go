@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-plugin"
+	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/wire"
 )
@@ -85,7 +86,8 @@ func TestLaunchSweeps(t *testing.T) {
 	at := func(name string) string { return filepath.Join(base, wire.TempDirPrefix+name) }
 	err := errors.Join(os.MkdirAll(at("1/plugin-dir1"), 0o700), os.WriteFile(at("1/plugin-dir1/plugin1"), nil, 0o600), os.MkdirAll(at("2/plugin-dir2"), 0o700),
 		os.MkdirAll(at("3/line"), 0o700), os.MkdirAll(base+"/other/plugin-dir4", 0o700), os.Symlink("other", at("4")),
-		os.MkdirAll(at("5/plugin-dir5"), 0o700), os.MkdirAll(at("5/.git"), 0o700), os.MkdirAll(at("6/plugin-dir6"), 0o700), os.WriteFile(at("6/plugin-dir6/plugin6"), []byte("text"), 0o600))
+		os.MkdirAll(at("5/plugin-dir5"), 0o700), os.MkdirAll(at("5/.git"), 0o700), os.MkdirAll(at("6/plugin-dir6"), 0o700), os.WriteFile(at("6/plugin-dir6/plugin6"), []byte("text"), 0o600),
+		os.Mkdir(at("7"), 0o700), os.WriteFile(base+"/other/plugin7", nil, 0o600), os.Symlink("../other", at("7/plugin-dir7")), unix.Lutimes(at("7/plugin-dir7"), make([]unix.Timeval, 2)))
 	old := time.Now().Add(-2 * time.Hour)
 	for _, dir := range []string{at("1/plugin-dir1"), at("3/line"), base + "/other/plugin-dir4", at("5/plugin-dir5"), at("6/plugin-dir6")} {
 		err = errors.Join(err, os.Chtimes(dir, old, old))
@@ -102,7 +104,7 @@ func TestLaunchSweeps(t *testing.T) {
 	for _, p := range left {
 		got = append(got, strings.TrimPrefix(p, base+"/"))
 	}
-	if want := []string{"other/plugin-dir4", "sbxhost-2/plugin-dir2", "sbxhost-3/line", "sbxhost-4/plugin-dir4", "sbxhost-5/.git", "sbxhost-6/plugin-dir6"}; err != nil || !slices.Equal(got, want) {
+	if want := []string{"other/plugin-dir4", "other/plugin7", "sbxhost-2/plugin-dir2", "sbxhost-3/line", "sbxhost-4/plugin-dir4", "sbxhost-4/plugin7", "sbxhost-5/.git", "sbxhost-6/plugin-dir6", "sbxhost-7/plugin-dir7"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("left %q, want %q, %v", got, want, err)
 	}
 }
