@@ -71,7 +71,7 @@ var rules = []rule{
 	{packages: "internal/wire", ours: []string{"internal/hostpath"}, others: []string{}}, // sbx has it, which is to start fast
 	{packages: "shared", ours: []string{"internal/curated", "shared/enginepb", "internal/frame", "internal/proc", "internal/engine/sandboxinit", "internal/wire"}},
 	{packages: "internal/events", ours: []string{"shared"}, others: []string{}},
-	{packages: "internal/dial", ours: []string{"shared", "internal/events", "shared/enginepb", "internal/frame", "internal/proc", "internal/wire"}},
+	{packages: "internal/dial", ours: []string{"shared", "internal/events", "shared/enginepb", "internal/frame", "internal/hostpath", "internal/proc", "internal/wire"}},
 	{packages: "internal/engine/cgroup", ours: []string{"internal/hostpath", "internal/proc"}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/cmdengine", ours: []string{"internal/events", "internal/frame", "internal/hostpath", "shared", "internal/proc", "internal/engine/sandboxinit", "internal/engine/sandboxinit/confine", "internal/engine/holder", "internal/engine/cgroup", "internal/engine/traced"}, others: []string{"golang.org/x/sys"}},
 	{packages: "shared/enginetest/internal/actor", ours: []string{}, others: []string{"golang.org/x/sys"}},

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/sbxhost/sbxhost/internal/frame"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/wire"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -160,8 +161,8 @@ func sweep(base string) {
 	left, _ := filepath.Glob(filepath.Join(base, wire.TempDirPrefix+"[0-9]*", "plugin-dir[0-9]*"))
 	for _, dir := range left {
 		info, err := os.Lstat(dir)
-		top, failed := os.Lstat(filepath.Dir(dir)) // a command can have put symlinks there
-		if err != nil || failed != nil || !top.IsDir() || !info.IsDir() || time.Since(info.ModTime()) <= time.Hour {
+		// A command, or another user, can have put symlinks there.
+		if err != nil || time.Since(info.ModTime()) <= time.Hour || hostpath.CheckPrivate(filepath.Dir(dir)) != nil || hostpath.CheckPrivate(dir) != nil {
 			continue
 		}
 		sockets, _ := filepath.Glob(filepath.Join(dir, "plugin[0-9]*"))
