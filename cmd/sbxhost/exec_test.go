@@ -166,6 +166,27 @@ func TestExecSignalDuringStart(t *testing.T) { // not parallel: the signal is fo
 	}
 }
 
+// A signal that comes too late ends sbxhost, unless the command got one before: how it ended is then its answer.
+func TestExecLateSignal(t *testing.T) { // not parallel: the signal is for all of this process
+	for got, want := range []int{143, 0} {
+		engine := &fakeEngine{runs: make(chan struct{}), signal: func(p *fakeProcess) error {
+			if len(p.signals) <= got {
+				return syscall.Kill(os.Getpid(), syscall.SIGTERM)
+			}
+			p.once.Do(func() { close(p.ended) })
+			return os.ErrProcessDone
+		}}
+		go func() {
+			<-engine.runs
+			syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		}()
+		a, _, errs, path := testApp(t, engine, fastConfig)
+		if status := runLine(a, []string{"exec", "-config", path, "x"}); status != want || errs.Len() > 0 {
+			t.Errorf("after %d others: status %d, %q", got, status, errs)
+		}
+	}
+}
+
 func TestExecRefusesBeforeItRuns(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -31,6 +31,7 @@ type fakeEngine struct {
 	broken   bool          // by its probe, and by every start
 	runs     chan struct{} // if set, the command runs until a signal comes
 	starting func(context.Context) error
+	signal   func(*fakeProcess) error // if set, what a signal does
 
 	mu      sync.Mutex
 	specs   []shared.Spec
@@ -121,6 +122,9 @@ func (p *fakeProcess) Signal(_ context.Context, sig shared.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.signals = append(p.signals, sig)
+	if p.signal != nil {
+		return p.signal(p)
+	}
 	if p.runs != nil {
 		p.once.Do(func() { close(p.ended) })
 	}
