@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -50,18 +49,10 @@ func (d *Dir) record(root string) error {
 	return private(hostpath.At(dir).Put(hostpath.TempName(), recordFile, []byte(root), 0o600, nil))
 }
 
-// readRecord returns the root of the workspace of the session directory dir. It follows no symlink.
+// readRecord returns the root of the workspace of the session directory dir.
 func readRecord(dir string) (string, error) {
-	f, err := os.OpenFile(filepath.Join(dir, recordFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return "", private(err)
-	}
-	defer f.Close()
-	root, err := io.ReadAll(io.LimitReader(f, unix.PathMax))
-	if err != nil {
-		return "", private(err)
-	}
-	return string(root), nil
+	root, err := hostpath.ReadNoSymlinks(filepath.Join(dir, recordFile), unix.PathMax)
+	return string(root), private(err)
 }
 
 // List lists the named sessions below base, by name.
