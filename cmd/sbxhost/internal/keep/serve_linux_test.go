@@ -62,10 +62,10 @@ func TestListenOfRoot(t *testing.T) {
 		t.Skip("needs root to give directories away")
 	}
 	dir := t.TempDir()
-	if err := errors.Join(os.MkdirAll(dir+"/theirs/own", 0o700), os.Chown(dir+"/theirs", 12345, -1)); err != nil {
+	if err := errors.Join(os.MkdirAll(dir+"/theirs/own", 0o700), os.Chown(dir+"/theirs", 12345, -1), os.Mkdir(dir+"/open", 0o700), os.Chmod(dir+"/open", 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	for _, at := range []string{"/theirs/sbxhost", "/theirs/own", "/theirs/own/sbxhost"} {
+	for _, at := range []string{"/theirs/sbxhost", "/theirs/own", "/theirs/own/sbxhost", "/open/sbxhost"} {
 		s := &server{dir: dir + at}
 		if err := s.listen(); err == nil {
 			s.lock.Release()
