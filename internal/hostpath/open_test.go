@@ -184,6 +184,34 @@ func TestOpenOrMake(t *testing.T) {
 	}
 }
 
+// Nor does it while another puts a link there and removes it.
+func TestOpenOrMakeRaced(t *testing.T) {
+	t.Parallel()
+	dir := place(t, "ws/", "outside/")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 20000 {
+			unix.Symlink(dir+"/outside/made", dir+"/ws/new")
+			unix.Unlink(dir + "/ws/new")
+		}
+	}()
+	for made := 0; ; {
+		if fd, err := OpenOrMake(dir+"/ws/new", unix.O_WRONLY|unix.O_CLOEXEC); err == nil {
+			made++
+			unix.Close(fd)
+		}
+		select {
+		case <-done:
+			if _, err := os.Lstat(dir + "/outside/made"); made == 0 || !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("made %d, outside: %v", made, err)
+			}
+			return
+		default:
+		}
+	}
+}
+
 // While another swaps a directory for a link, nothing is ever reached by that.
 func TestOpenDirRaced(t *testing.T) {
 	t.Parallel()
