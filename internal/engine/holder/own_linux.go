@@ -106,7 +106,7 @@ func (s *space) ownOverlays(sources []string) *ownOverlays {
 	states := make([]unix.Stat_t, len(sources))
 	for i, source := range sources {
 		reason := err
-		if lowers[i] = -1; reason == nil {
+		if reason == nil {
 			lowers[i], states[i], reason = openLower(source)
 		}
 		if reason == nil {
