@@ -29,13 +29,12 @@ func Fetch(ctx context.Context, docker *client.Client, o *definition.Options) (f
 	name := o.Image
 	facts, err = inspectImage(ctx, docker, name)
 	missing := cerrdefs.IsNotFound(err)
-	switch {
-	case err != nil && !missing:
-	case missing && o.Pull == "never":
+	if missing && o.Pull == "never" {
 		return facts, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "config.image",
 			Message: fmt.Sprintf("the daemon has no image %q, and pull is \"never\"", name),
 			Hint:    "make it known to the daemon with docker pull, build, load or import"}
-	case missing || o.Pull == "always":
+	}
+	if missing || err == nil && o.Pull == "always" {
 		if err := pull(ctx, docker, o); err != nil {
 			return facts, err
 		}
