@@ -56,7 +56,7 @@ func atStart(t *testing.T, do, undo func() error) *engine {
 }
 
 // TestSwapped has somebody swap a directory of the workspace with a symlink when the engine has
-// looked, and put it back when the container has started.
+// looked, and put it back when the container has started, or leave a symlink that stays in the workspace.
 func TestSwapped(t *testing.T) {
 	t.Parallel()
 	home := dir(t, "secret", "guarded", "keys/key")
@@ -64,15 +64,18 @@ func TestSwapped(t *testing.T) {
 		"source":      {Source: "/d", Path: "/shown", Access: shared.ReadWrite, Why: "bind_paths[0]"},
 		"destination": {Source: "/d/guarded", Path: "/w/d/guarded", Access: shared.ReadOnly, Why: "protect_paths[0]"},
 		"private":     {Path: "/w/d/keys", Access: shared.Private, Why: "bind_paths[0]"},
+		"stays":       {Path: "/w/d", Access: shared.Private, Why: "bind_paths[0]"},
 		"mask":        {Path: "/w/d/secret", Access: shared.Hidden, Why: "deny_paths[0]"},
 		"mask of all": {Path: "/w/d/keys", Access: shared.Hidden, Why: "deny_paths[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ws := dir(t, "d/guarded", "d/secret", "d/keys/key")
-			e := atStart(t,
-				func() error { return errors.Join(os.Rename(ws+"/d", ws+"/real"), os.Symlink(home, ws+"/d")) },
-				func() error { return errors.Join(os.Remove(ws+"/d"), os.Rename(ws+"/real", ws+"/d")) })
+			ws, to := dir(t, "d/guarded", "d/secret", "d/keys/key", "other/keys/key"), home
+			undo := func() error { return errors.Join(os.Remove(ws+"/d"), os.Rename(ws+"/real", ws+"/d")) }
+			if name == "stays" {
+				to, undo = "other", func() error { return nil }
+			}
+			e := atStart(t, func() error { return errors.Join(os.Rename(ws+"/d", ws+"/real"), os.Symlink(to, ws+"/d")) }, undo)
 			if protect.Source != "" {
 				protect.Source = ws + protect.Source
 			}
