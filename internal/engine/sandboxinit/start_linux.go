@@ -208,5 +208,6 @@ func (m *Mount) look() (st unix.Statx_t, err error) {
 		return st, err
 	}
 	defer unix.Close(fd)
-	return st, unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO, &st)
+	err = unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO, &st)
+	return st, err
 }
