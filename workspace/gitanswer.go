@@ -217,7 +217,7 @@ func (q *question) gather() {
 	if q.controls.Failed != nil {
 		return
 	}
-	if len(q.followed) > 0 {
+	if len(q.followed) > 0 && q.branchInFiles() {
 		inForce, _ = q.git.list(q.ctx, q.layout, "--includes") // git fails at an unreadable file
 	}
 	q.controls.Settings = settingsOf(q.git, inForce)
@@ -257,6 +257,29 @@ func (q *question) followIncludes() {
 			}
 		}
 	}
+}
+
+// branchInFiles reports whether git finds out the branch, for includeIf.onbranch, from regular files: it
+// opens and reads what a symlink leads to, such as a device, or a fifo with messages for others.
+func (q *question) branchInFiles() bool {
+	if !slices.ContainsFunc(q.settings, func(s setting) bool { return strings.HasPrefix(s.key, "includeif.onbranch:") }) {
+		return true
+	}
+	ref, symbolic := strings.CutPrefix(string(beginning(paths.Join(q.layout.GitDir, "HEAD"))), "ref:")
+	if !symbolic {
+		return true
+	}
+	branch := paths.Join(q.layout.CommonDir, strings.TrimSpace(ref))
+	for _, p := range [...]string{branch, paths.Join(q.layout.CommonDir, "packed-refs")} {
+		left := maxIndexes
+		f, err := openLarge(p, &left)
+		if err == nil {
+			f.File.Close()
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return !strings.HasPrefix(string(beginning(branch)), "ref:") // a chain has more files
 }
 
 // configFile records a configuration file, and reports whether it exists. It refuses a file that would

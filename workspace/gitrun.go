@@ -144,8 +144,9 @@ func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, args 
 // older than since, and only if the configuration, which can name files of rules, is older too. It
 // returns nothing if git cannot run.
 func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *User, list []string, since time.Time) (ignored []string) {
-	if !w.older(top, l.CommonDir, paths.Join(l.CommonDir, "config"), since) {
-		return nil // its core.excludesFile can be any file of the user
+	exclude := stampWithin(paths.Join(l.CommonDir, "info/exclude"), 0) // git opens what a symlink leads to, also a device
+	if exclude.symlink() || !exclude.regular() && !exclude.absent() || !w.older(top, l.CommonDir, paths.Join(l.CommonDir, "config"), since) {
+		return nil // the configuration's core.excludesFile can be any file of the user
 	}
 	// Without the index, which may be large, a tracked path that a rule matches counts as ignored; git
 	// status shows changes of it.

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -291,5 +293,69 @@ func TestOpensNoDevice(t *testing.T) {
 	}
 	if _, err := unix.Read(opens, make([]byte, 1<<10)); err != unix.EAGAIN {
 		t.Error("the device was opened")
+	}
+}
+
+// Git opens what a symlink leads to, outside of the sandbox: root's git would start a watchdog, and a fifo
+// would lose its message.
+func TestGitOpensNoTargetOfALink(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	for _, at := range []string{"info/exclude", "packed-refs", "refs/heads/main", "refs/heads/dir", "refs/heads/chain"} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			base := tempDir(t)
+			top := repo(t, base+"/proj")
+			tree(t, base, map[string]string{"home/.gitconfig": "[includeIf \"onbranch:**\"]\npath = inc\n", "home/inc": "[user]\nname = included\n", "proj/.gitignore": "x\n"})
+			if err := unix.Mkfifo(base+"/fifo", 0o600); err != nil {
+				t.Fatal(err)
+			}
+			w, _ := obeyed(t, base, nil)
+			head := map[string]string{"refs/heads/dir": "refs/heads/dir/fifo"}[at]
+			ask := func() int {
+				l, err := GitDirs(top)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if at == "info/exclude" {
+					return len(w.Ignored(t.Context(), top, l, nil, []string{top + "/x"}, time.Now().Add(time.Hour)))
+				}
+				return len(w.GitControls(t.Context(), top, l, nil).Settings.Config)
+			}
+			git(t, top, "symbolic-ref", "HEAD", cmp.Or(head, "refs/heads/main"))
+			if ask() == 0 {
+				t.Error("control: git answers nothing")
+			}
+			target := base + "/fifo"
+			if head != "" {
+				target = base
+			}
+			if at == "refs/heads/chain" {
+				tree(t, top, map[string]string{".git/refs/heads/main": "ref: " + at + "\n"})
+			}
+			if at == "packed-refs" {
+				os.Remove(top + "/.git/refs/heads/main")
+			}
+			os.Remove(top + "/.git/" + at)
+			tree(t, top, map[string]string{".git/" + at: "-> " + target})
+			opened := make(chan error, 1)
+			go func() {
+				f, err := os.OpenFile(base+"/fifo", os.O_WRONLY, 0) // it waits for a reader
+				f.Close()
+				opened <- err
+			}()
+			ask()
+			select {
+			case <-opened:
+				t.Error("git opened it")
+			case <-time.After(100 * time.Millisecond):
+				fd, err := os.OpenFile(base+"/fifo", os.O_RDWR, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				<-opened
+				fd.Close()
+			}
+		})
 	}
 }
