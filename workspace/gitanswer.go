@@ -287,16 +287,28 @@ func (q *question) branchInFiles() bool {
 func (a *answer) configFile(p string) (exists bool) {
 	a.add(p, controlConfig, true)
 	switch s := a.look(p, maxGitConfig); {
-	case s.absent() || s.end.err == syscall.EACCES || isDevNull(p):
+	case s.unread(p):
 		return false
 	case s.end.err != 0:
 		a.fail(fmt.Errorf("git: %.300q: %w", p, s.end.err))
-	case !s.regular(), s.symlink() && s.end.Size == 0 && ofKernel(p):
+	case irregular(p):
 		a.fail(fmt.Errorf("git: %.300q is read as configuration and is not a regular file: %w", p, ErrGitLayout))
 	case s.end.Size > maxGitConfig:
 		a.fail(fmt.Errorf("git: %.300q has more than %d bytes of configuration: %w", p, maxGitConfig, ErrGitLayout))
 	}
 	return true
+}
+
+// unread reports whether git reads nothing at the path of the stamp.
+func (s stamp) unread(p string) bool {
+	return s.absent() || s.end.err == syscall.EACCES || isDevNull(p)
+}
+
+// irregular reports whether git would open something else than a file with a text, such as a fifo, or a
+// device to which a command has led a symlink.
+func irregular(p string) bool {
+	s := stampWithin(p, 0)
+	return !s.unread(p) && (!s.regular() || s.symlink() && s.end.Size == 0 && ofKernel(p))
 }
 
 // ofKernel reports whether the kernel makes up the text of a file. Root's git would wait for /proc/kmsg,

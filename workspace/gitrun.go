@@ -144,13 +144,23 @@ func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, args 
 // older than since, and only if the configuration, which can name files of rules, is older too. It
 // returns nothing if git cannot run.
 func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *User, list []string, since time.Time) (ignored []string) {
-	exclude := stampWithin(paths.Join(l.CommonDir, "info/exclude"), 0) // git opens what a symlink leads to, also a device
-	if exclude.symlink() || !exclude.regular() && !exclude.absent() || !w.older(top, l.CommonDir, paths.Join(l.CommonDir, "config"), since) {
+	g, a := w.gitAs(as), w.ask(ctx, top, l, as)
+	rules := []string{paths.Join(l.CommonDir, "info/exclude"), g.xdg("ignore")}
+	for _, s := range a.settings {
+		if s.key == "core.excludesfile" && s.value != "" {
+			p, _ := g.path(s.value)
+			if !filepath.IsAbs(p) {
+				p = paths.Join(top, p)
+			}
+			rules = append(rules, p)
+		}
+	}
+	if a.controls.Failed != nil || slices.ContainsFunc(rules, irregular) || !w.older(top, l.CommonDir, paths.Join(l.CommonDir, "config"), since) {
 		return nil // the configuration's core.excludesFile can be any file of the user
 	}
 	// Without the index, which may be large, a tracked path that a rule matches counts as ignored; git
 	// status shows changes of it.
-	out, _ := w.gitAs(as).run(ctx, l, strings.NewReader(strings.Join(list, "\x00")), "--work-tree="+top, "check-ignore", "-v", "-z", "--no-index", "--stdin")
+	out, _ := g.run(ctx, l, strings.NewReader(strings.Join(list, "\x00")), "--work-tree="+top, "check-ignore", "-v", "-z", "--no-index", "--stdin")
 	fields := strings.Split(string(out), "\x00") // fields: a file of rules, the line, the rule, the path
 	for ; len(fields) > 4; fields = fields[4:] {
 		if !strings.HasPrefix(fields[2], "!") && w.older(top, l.CommonDir, fields[0], since) {

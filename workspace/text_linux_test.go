@@ -301,12 +301,12 @@ func TestOpensNoDevice(t *testing.T) {
 func TestGitOpensNoTargetOfALink(t *testing.T) {
 	t.Parallel()
 	need(t, "git")
-	for _, at := range []string{"info/exclude", "packed-refs", "refs/heads/main", "refs/heads/dir", "refs/heads/chain"} {
+	for _, at := range []string{"info/exclude", "rules", "packed-refs", "refs/heads/main", "refs/heads/dir", "refs/heads/chain"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			base := tempDir(t)
 			top := repo(t, base+"/proj")
-			tree(t, base, map[string]string{"home/.gitconfig": "[includeIf \"onbranch:**\"]\npath = inc\n", "home/inc": "[user]\nname = included\n", "proj/.gitignore": "x\n"})
+			tree(t, base, map[string]string{"home/.gitconfig": "[includeIf \"onbranch:**\"]\npath = inc\n", "home/inc": "[user]\nname = included\n[core]\nexcludesFile = .git/rules\n", "proj/.gitignore": "x\n"})
 			if err := unix.Mkfifo(base+"/fifo", 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -317,7 +317,7 @@ func TestGitOpensNoTargetOfALink(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if at == "info/exclude" {
+				if at == "info/exclude" || at == "rules" {
 					return len(w.Ignored(t.Context(), top, l, nil, []string{top + "/x"}, time.Now().Add(time.Hour)))
 				}
 				return len(w.GitControls(t.Context(), top, l, nil).Settings.Config)
