@@ -328,7 +328,11 @@ func (c *Comparison) refused(one *Change) string {
 		if n.Kind == Fifo && n.Links > 1 {
 			return "a fifo with several names" // the name that stays in the review would reach the workspace
 		}
-		if more := n.Mode & 0o6000 &^ one.Old.Mode; more != 0 && !(more == 0o2000 && c.inheritsGroup(one)) {
+		more := n.Mode & 0o6000
+		if one.Op == Mode { // a write through a mapping leaves them to the new contents
+			more &^= one.Old.Mode
+		}
+		if more != 0 && !(more == 0o2000 && c.inheritsGroup(one)) {
 			return "has the set-user-ID or set-group-ID bit"
 		}
 	}
