@@ -250,6 +250,11 @@ func (c *Comparison) compare(p string, u, l Node, hidden bool) error {
 			had, _ = c.Lower.Attributes(p) // after an error, all are named
 		}
 		now, unread := c.Upper.Attributes(p)
+		if now[capabilities] != "" && op != Mode { // a rename or a write through a mapping leaves them to the file
+			one.Refused = "a program with capabilities"
+		}
+		delete(now, capabilities)
+		delete(had, capabilities)
 		if p == "." {
 			maps.DeleteFunc(had, func(name, _ string) bool { _, has := now[name]; return !has })
 		}
@@ -266,6 +271,9 @@ func (c *Comparison) compare(p string, u, l Node, hidden bool) error {
 	}
 	return c.walk(p, in)
 }
+
+// capabilities is the attribute with what a program may do besides its user.
+const capabilities = "security.capability"
 
 // operation returns the change that turns l into u, if they differ.
 func (c *Comparison) operation(p string, u, l *Node) (op Op, changed bool, err error) {

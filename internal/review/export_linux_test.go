@@ -303,6 +303,28 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
+// No program with capabilities arrives: a command can rename root's, and write to it through a mapping.
+func TestCapabilities(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, "edit old", "same x")
+	for _, line := range []string{"edit new", "new 1", "same x"} {
+		w.write(w.upper, line)
+		err := unix.Setxattr(filepath.Join(w.upper, strings.Fields(line)[0]), capabilities, []byte("\x01\x00\x00\x02\x00\x20"+strings.Repeat("\x00", 14)), 0)
+		if err == unix.EPERM {
+			t.Skip("only root can give capabilities")
+		}
+		w.check(err)
+	}
+	out, err := w.apply(Choice{})
+	var refused []string
+	for _, c := range out.Refused {
+		refused = append(refused, c.Path)
+	}
+	if !errors.Is(err, ErrBlocked) || !slices.Equal(refused, []string{"edit", "new"}) || len(out.Applied) > 0 {
+		t.Errorf("refused %q, applied %d, %v", refused, len(out.Applied), err)
+	}
+}
+
 // On a file system that keeps more attributes than the kernel lists, they would arrive unseen.
 func TestMoreAttributesThanAreListed(t *testing.T) {
 	t.Parallel()

@@ -157,7 +157,7 @@ func (t *tree) Attributes(p string) (map[string]string, error) {
 	at, names, err := t.attributes(p)
 	all := map[string]string{}
 	for _, name := range names {
-		if ofSystem(name) {
+		if ofSystem(name) && name != capabilities {
 			continue
 		}
 		value, err := getAttribute(at, name)
