@@ -156,3 +156,18 @@ func TestAddAfterClose(t *testing.T) {
 		t.Errorf("%v; a file with the number %d, of the lock %d, has the time %v", err, f.Fd(), number, info.ModTime())
 	}
 }
+
+// A directory around the reviews can be no layer: nobody could look at the review, or discard it.
+func TestAddAroundReview(t *testing.T) {
+	t.Parallel()
+	w := newRoot(t)
+	use, err := w.shelf.Join(t.Context(), "r", "s", "")
+	w.check(err)
+	if err = use.Add(t.Context(), filepath.Dir(w.root), filepath.Join(use.Dir(), "upper"), filepath.Join(use.Dir(), "lock")); !errors.Is(err, ErrPlace) {
+		t.Error(err)
+	}
+	use.Close()
+	if list, err := w.shelf.List(); err != nil || len(list) > 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}

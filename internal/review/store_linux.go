@@ -198,6 +198,9 @@ func (r *Review) Add(ctx context.Context, source, upper, lock string, gitDirs ..
 	if err := errors.Join(unix.Lstat(source, &at), unix.Lstat(r.dir, &here)); err != nil {
 		return err
 	}
+	if paths.Inside(source, r.dir) { // it could be neither mounted nor looked at
+		return fmt.Errorf("%w: %q contains the review in %q", ErrPlace, source, r.dir)
+	}
 	if at.Dev != here.Dev {
 		return fmt.Errorf("%w: %q lies on another file system, or subvolume, than the review in %q", ErrPlace, source, r.dir)
 	}
