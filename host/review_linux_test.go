@@ -246,6 +246,8 @@ func TestReviewOfWhatLinksLeadTo(t *testing.T) {
 		{name: "on the way", inside: "mkdir -p evil/hk; echo x >evil/hk/pre-commit; ln -s evil a", after: "ln -s ../a/hk .git/hooks", refused: "a"},
 		{name: "another link", before: "mkdir n; cd n; git init -q; git config core.hooksPath l; mkdir hk; ln -s hk l", inside: "rm n/l; ln -s ../x n/l; mkdir x; echo x >x/pre-commit", noted: "n/l"},
 		{name: "hooks of another repository", before: "mkdir n; cd n; git init -q; git config core.hooksPath ../hk", inside: "mkdir hk; echo x >hk/pre-commit", noted: "hk"},
+		{name: "hooks of what is no repository", before: "git config core.hooksPath hk; ln -sf refs/heads/main .git/HEAD", inside: "mkdir hk; echo x >hk/pre-commit", noted: "hk/pre-commit"},
+		{name: "hooks of another, which is none", before: "mkdir n; cd n; git init -q; git config core.hooksPath ../hk; ln -sf refs/heads/main .git/HEAD", inside: "mkdir hk; echo x >hk/pre-commit", noted: "hk/pre-commit"},
 		{name: "a tool's link", before: "mkdir d; ln -s d .claude", inside: "rm .claude; mkdir .claude; echo x >.claude/settings.json", refused: ".claude"},
 		{name: "hooks, which are not protected", before: "ln -s ../hk .git/hooks", inside: "mkdir hk; echo x >hk/pre-commit", git: host.GitFull, noted: "hk/pre-commit"},
 		{name: "the control", before: "ln -s ../hk .git/hooks", inside: "mkdir other; echo x >other/pre-commit; ln -s other link"},

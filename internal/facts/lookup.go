@@ -171,6 +171,7 @@ func (f *lookup) Repository(dir string) view.Repository {
 		if r.Layout, r.Err = f.layout(dir); r.Err != nil {
 			for _, l := range workspace.PointedLayouts(dir) {
 				r.GitDirs = append(r.GitDirs, l.GitDir, l.CommonDir)
+				r.Files = append(r.Files, f.m.Workspace.GitControls(f.ctx, dir, l, f.m.Owner.gitUser()).Files...)
 			}
 		} else if common := r.Layout.CommonDir; common != "" {
 			r.GitControls = f.m.Workspace.GitControls(f.ctx, dir, r.Layout, f.m.Owner.gitUser())

@@ -305,6 +305,9 @@ func (v *View) refuseUnlisted() error {
 func (v *View) repositoryProtections(top string) (list []protection) {
 	r := v.facts.Repository(top)
 	dotGit := path.Join(top, ".git")
+	if r.Err != nil && v.in.Review != "" { // not protected
+		v.addGitControlled(&r)
+	}
 	if r.Err != nil && v.gitWritable {
 		return nil
 	}
