@@ -248,6 +248,7 @@ func TestReviewOfWhatLinksLeadTo(t *testing.T) {
 		{name: "hooks of another repository", before: "mkdir n; cd n; git init -q; git config core.hooksPath ../hk", inside: "mkdir hk; echo x >hk/pre-commit", noted: "hk"},
 		{name: "hooks of what is no repository", before: "git config core.hooksPath hk; ln -sf refs/heads/main .git/HEAD", inside: "mkdir hk; echo x >hk/pre-commit", noted: "hk/pre-commit"},
 		{name: "hooks of another, which is none", before: "mkdir n; cd n; git init -q; git config core.hooksPath ../hk; ln -sf refs/heads/main .git/HEAD", inside: "mkdir hk; echo x >hk/pre-commit", noted: "hk/pre-commit"},
+		{name: "hooks of one repository among many", before: "for i in $(seq 10 50); do git init -q --template= n$i; done; git -C n50 config core.hooksPath hk", inside: "mkdir n50/hk; echo x >n50/hk/pre-commit", noted: "n50/hk/pre-commit"},
 		{name: "a tool's link", before: "mkdir d; ln -s d .claude", inside: "rm .claude; mkdir .claude; echo x >.claude/settings.json", refused: ".claude"},
 		{name: "hooks, which are not protected", before: "ln -s ../hk .git/hooks", inside: "mkdir hk; echo x >hk/pre-commit", git: host.GitFull, noted: "hk/pre-commit"},
 		{name: "the control", before: "ln -s ../hk .git/hooks", inside: "mkdir other; echo x >other/pre-commit; ln -s other link"},

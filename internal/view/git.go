@@ -256,7 +256,11 @@ func (v *View) gitProtections(trees []scan.Found) (list []protection) {
 	if v.in.Review != "" { // the review reports what would act outside
 		others, _, _ := v.Reportable(trees)
 		others = slices.DeleteFunc(others, func(p string) bool { return slices.Contains(working, p) })
-		for _, top := range others[:min(len(others), maxNested)] {
+		if more := len(others) - workspace.MaxGitActions; more > 0 {
+			v.note("review: what git obeys in %d more repositories is not known, so show does not name it", more)
+			others = others[:workspace.MaxGitActions]
+		}
+		for _, top := range others {
 			r := v.facts.Repository(top)
 			v.addGitControlled(&r)
 		}
