@@ -112,10 +112,11 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 	} else { // not the names in it: a symlink can lead to a directory that commands cannot read
 		found.add(actsOnHook, hooks, left)
 	}
-	own := slices.DeleteFunc(l.configurations(), func(file string) bool {
-		_, err := hostpath.ReadNoSymlinks(file, maxGitConfig)
-		return err != nil
-	})
+	own := map[string]string{} // texts that commands can read
+	for _, file := range l.configurations() {
+		text, _ := hostpath.ReadNoSymlinks(file, maxGitConfig)
+		own[file] = string(text)
+	}
 	for _, user := range slices.Compact([]*User{nil, as}) {
 		a := w.ask(ctx, path, l, user)
 		if a.controls.Failed != nil { // a command may have caused it before it changes something else
@@ -131,8 +132,8 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 				continue
 			}
 			name := s.key
-			if !slices.Contains(own, s.file) {
-				name = s.file // commands may be unable to read it
+			if !mentions(own[s.file], s.key) {
+				name = s.file // git may have read another one: a process can exchange it for a symlink
 			}
 			what := actsOnSetting + name
 			found[what] = digest(found[what] + s.key + "\x00" + s.value)
@@ -144,6 +145,14 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 		}
 	}
 	return found
+}
+
+// mentions reports whether the text of a configuration has all parts of a key.
+func mentions(text, key string) bool {
+	section, rest, _ := strings.Cut(strings.ToLower(key), ".")
+	end := max(strings.LastIndexByte(rest, '.'), 0)
+	text = strings.ToLower(text)
+	return strings.Contains(text, section) && strings.Contains(text, rest[:end]) && strings.Contains(text, strings.TrimPrefix(rest[end:], "."))
 }
 
 // A Change has the things on which git acts in a repository, and did not before, or in another state.

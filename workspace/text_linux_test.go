@@ -359,3 +359,27 @@ func TestGitOpensNoTargetOfALink(t *testing.T) {
 		})
 	}
 }
+
+// A process that goes on in a session can exchange a configuration for a symlink, and back, while git reads it.
+func TestInspectWhileAConfigurationIsExchanged(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	top := repo(t, base+"/proj")
+	tree(t, base, map[string]string{"secret": "[credential \"https://hunter2@host\"]\nhelper = x\n[core]\nfsmonitor = x\n"})
+	real, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := top + "/.git/config"
+	script := exec.Command("sh", "-c", `mkdir "$1" && cat >"$1/git" && chmod 755 "$1/git"`, "sh", base+"/bin")
+	script.Stdin = strings.NewReader(fmt.Sprintf("#!/bin/sh\n/bin/mv %[1]s %[1]s.own\n/bin/ln -s %[2]s %[1]s\n%[3]s \"$@\"\n/bin/mv %[1]s.own %[1]s\n", config, base+"/secret", real))
+	if err := script.Run(); err != nil {
+		t.Fatal(err)
+	}
+	tree(t, base, map[string]string{"other": "dir"})
+	w := mustNew(t, Options{Root: base + "/other", LookupEnv: lookupIn(map[string]string{"PATH": base + "/bin", "GIT_CONFIG_NOSYSTEM": "1"})})
+	if i := fmt.Sprint(w.inspect(t, top)); strings.Contains(i, "hunter2") || !strings.Contains(i, "setting "+config) {
+		t.Errorf("it tells %s", i)
+	}
+}
