@@ -237,7 +237,8 @@ func (g *gitRunner) path(v string) (string, error) {
 		}
 		fallthrough
 	case strings.HasPrefix(v, "%(prefix)/"):
-		return "", fmt.Errorf("git: %.300q leads to a home, or to git's own directory, that is not known; write it as an absolute path: %w", v, ErrGitLayout)
+		start, _, _ := strings.Cut(v, "/") // commands may not read the rest
+		return "", fmt.Errorf("git: a path that begins with %.300q leads to a home, or to git's own directory, that is not known; write it as an absolute path: %w", start, ErrGitLayout)
 	}
 	return v, nil
 }
