@@ -139,7 +139,9 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 			found[what] = digest(found[what] + s.key + "\x00" + s.value)
 		}
 		for _, c := range a.controls.Files {
-			if c.Path != hooks && c.Description != controlConfig && c.Description != controlHook {
+			// The state of a directory of hooks has its hooks; commands may be unable to list it.
+			hook := c.Description == controlHook || c.Description == controlHooks && c.File
+			if c.Path != hooks && c.Description != controlConfig && !hook {
 				found.add(actsOnFile, c.Path, left)
 			}
 		}

@@ -75,6 +75,30 @@ func TestInspect(t *testing.T) {
 	}
 }
 
+// A command names a directory that it cannot list as that of the hooks.
+func TestInspectHooksElsewhere(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	w := inspector(t, base)
+	root := repo(t, base+"/proj")
+	acts := func() GitActions {
+		return w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{root}, nil, NewBudget())
+	}
+	tree(t, base, map[string]string{"other/hunter2": "-> ../target", "target": "x"})
+	before := acts()
+	git(t, root, "config", "core.hooksPath", base+"/other")
+	named := acts()
+	dir := "file " + base + "/other"
+	if now := named.Since(before, false)[root]; !slices.Equal(now.ActsOn, []string{dir, "setting core.hookspath"}) {
+		t.Errorf("%+v", now)
+	}
+	tree(t, base, map[string]string{"target": "y"})
+	if now := acts().Since(named, false)[root]; !slices.Equal(now.ActsOn, []string{dir}) {
+		t.Errorf("after a change of what a hook leads to: %+v", now)
+	}
+}
+
 // A tool's name is a path, from git's own directory.
 func TestInspectTools(t *testing.T) {
 	t.Parallel()
