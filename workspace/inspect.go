@@ -51,13 +51,13 @@ const MaxGitActions = 256
 
 // GitActions asks git, as GitControls does, what it acts on in some directories, which a command may have
 // made to deceive, and in their cloned submodules. layout is GitDirs, or a cache of it. If GitDirs rejects
-// a repository, it names nothing in a git directory that commands cannot read. It takes the bytes that it
-// reads from left.
-func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (GitLayout, error), readable func(dir string) bool, dirs []string, as *User, left *Budget) GitActions {
+// a repository, it names nothing in a git directory that commands cannot read. Elsewhere it names no file
+// that they cannot read, except configurations. It takes the bytes that it reads from left.
+func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (GitLayout, error), readable func(path string) bool, dirs []string, as *User, left *Budget) GitActions {
 	found := GitActions{}
 	add := func(path string, l GitLayout) {
 		if found[l.GitDir].On == nil && len(found) < MaxGitActions {
-			found[l.GitDir] = ActsAt{path, w.gitActions(ctx, path, l, as, left)}
+			found[l.GitDir] = ActsAt{path, w.gitActions(ctx, path, l, readable, as, left)}
 		}
 	}
 	var submodules []string
@@ -68,7 +68,7 @@ func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (Git
 			unclear := actsUnclear + err.Error()
 			on := Acts{unclear: ""}
 			for _, l := range PointedLayouts(dir) {
-				acts := w.gitActions(ctx, dir, l, as, left)
+				acts := w.gitActions(ctx, dir, l, readable, as, left)
 				for _, what := range slices.Sorted(maps.Keys(acts)) {
 					name := what
 					if !readable(l.GitDir) || !readable(l.CommonDir) {
@@ -96,7 +96,7 @@ func isGone(p string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as *User, left *Budget) Acts {
+func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, readable func(path string) bool, as *User, left *Budget) Acts {
 	found := Acts{}
 	for _, name := range [...]string{"info/attributes", "remotes", "branches"} { // they choose among settings, or are some
 		found.add(actsOnFile, paths.Join(l.CommonDir, name), left)
@@ -141,7 +141,7 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, as
 		for _, c := range a.controls.Files {
 			// The state of a directory of hooks has its hooks; commands may be unable to list it.
 			hook := c.Description == controlHook || c.Description == controlHooks && c.File
-			if c.Path != hooks && c.Description != controlConfig && !hook {
+			if c.Path != hooks && c.Description != controlConfig && !hook && readable(c.Path) { // a hidden configuration can name others
 				found.add(actsOnFile, c.Path, left)
 			}
 		}

@@ -99,6 +99,27 @@ func TestInspectHooksElsewhere(t *testing.T) {
 	}
 }
 
+// A command includes a configuration that it cannot read.
+func TestInspectNamesNoUnreadableFile(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	w := inspector(t, base)
+	root := repo(t, base+"/proj")
+	tree(t, base, map[string]string{"other/config": "[core]\nsshCommand = ssh -F " + base + "/other/hunter2\n", "other/hunter2": "x"})
+	acts := func(readable func(string) bool) GitActions {
+		return w.GitActions(t.Context(), layoutOf, readable, []string{root}, nil, NewBudget())
+	}
+	before := acts(func(string) bool { return true })
+	git(t, root, "config", "include.path", base+"/other/config")
+	for _, all := range []bool{true, false} {
+		now := acts(func(p string) bool { return all || strings.HasPrefix(p, root) }).Since(before, false)[root]
+		if strings.Contains(fmt.Sprint(now), "hunter2") != all || !slices.Contains(now.ActsOn, "setting "+base+"/other/config") {
+			t.Errorf("all can be read: %v, %+v", all, now)
+		}
+	}
+}
+
 // A tool's name is a path, from git's own directory.
 func TestInspectTools(t *testing.T) {
 	t.Parallel()
