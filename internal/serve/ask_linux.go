@@ -263,9 +263,10 @@ func (s socket) welcome(limit time.Duration) (challenge Number, err error) {
 		return 0, err
 	case err != nil: // it ended, or gave up the session, before it accepted this client
 		return 0, ErrAbsent
-	case kind != KindWelcome || frame.Decode(payload, &challenge) != nil:
+	case kind != KindWelcome:
 		return 0, declined(payload)
 	}
+	frame.Decode(payload, &challenge) // another version's, which gets no Hello, can still be asked to end a session
 	return challenge, s.readWithin(0)
 }
 

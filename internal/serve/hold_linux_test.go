@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
 // private is a directory as a server's.
@@ -99,6 +101,51 @@ func TestHolderOf(t *testing.T) {
 	}
 	if err := Remove(dir); err != nil {
 		t.Errorf("again: %v", err)
+	}
+}
+
+// After an upgrade, the server of a session can be of a version with another welcome.
+func TestEndSessionOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	dir := private(t)
+	l, err := Hold(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release()
+	h, err := HolderOf(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	asked := make(chan byte, 1)
+	go func() {
+		defer close(asked)
+		for range 2 {
+			conn, err := l.AcceptUnix()
+			if err != nil {
+				return
+			}
+			raw, err := conn.SyscallConn()
+			if err != nil {
+				return
+			}
+			server := frame.Over(raw)
+			server.Write(KindWelcome, Empty{})
+			if kind, _, err := server.Next(MaxMessage); err == nil {
+				asked <- kind
+				reason := Reason("")
+				server.Write(kind, &reason)
+			}
+			server.Discard()
+			conn.Close()
+		}
+	}()
+	if err := h.EndSession(); err != nil {
+		t.Errorf("it does not end: %v", err)
+	}
+	if kind := <-asked; kind != KindSession {
+		t.Errorf("the server was asked for %q", kind)
 	}
 }
 
