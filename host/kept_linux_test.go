@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -311,6 +312,29 @@ func TestKeptExample(t *testing.T) {
 	}
 	must(t, err)
 	must(t, h.CommandIn(ctx, definition, "sh", "-c", "while kill -0 $(cat /tmp/server.pid); do sleep .01; done").Run()) // until it is reaped
+}
+
+// A Host that ends while a command of its session runs still reports what that made: the next command gives
+// no alarm.
+func TestKeptEndIsNoAlarm(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	var h *host.Host
+	h = keptHost(t, func(o *host.Options) {
+		o.Environ = append(o.Environ, "XDG_STATE_HOME="+state)
+		o.Record = func(r host.AuditRecord) error {
+			for r.Event == audit.EventEnd && h.HasProcesses() {
+				time.Sleep(time.Millisecond)
+			}
+			return nil
+		}
+	})
+	cmd := h.Command(t.Context(), "dev", "sleep", "1000")
+	must(t, cmd.Start(), h.Close())
+	cmd.Wait()
+	if marks, _ := filepath.Glob(state + "/sbxhost/unreported/*"); len(marks) != 0 {
+		t.Errorf("marks %q", marks)
+	}
 }
 
 // What a background process tries on the network while no command runs is in the audit log when the

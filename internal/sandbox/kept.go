@@ -107,11 +107,15 @@ func (k *sharedProcesses) leave(ended *facts.Resolution) {
 	p := k.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.processes != k { // Pool.Close has not waited for this command
+		p.lookAfter(ended)
+		return
+	}
 	if ended.HasLastLook() {
 		k.last.EndAfter(true) // the next look begins with this state
 		k.last = ended
 	}
-	if k.users--; k.users > 0 || p.processes != k {
+	if k.users--; k.users > 0 {
 		return
 	}
 	if !k.opened { // nothing runs
@@ -165,21 +169,26 @@ func (p *Pool) EndProcesses(ctx context.Context) error {
 	return s.closeRetired(ctx, true)
 }
 
-// forget is called when nothing runs any more. It finds what was made since the last command.
+// forget is called when nothing runs any more.
 func (k *sharedProcesses) forget() {
 	if k.idle != nil {
 		k.idle.Stop()
 	}
-	if k.last.HasLastLook() {
-		made := k.pool.Machine.ChangesSince(k.last)
-		k.last.EndAfter(k.pool.KeepFindings(&made) == "")
-	}
+	k.pool.lookAfter(k.last)
 	k.end()
 	k.pool.mu.Lock()
 	defer k.pool.mu.Unlock()
 	k.pool.processes = nil
 	if k.ended != nil {
 		close(k.ended)
+	}
+}
+
+// lookAfter finds what was made since the end of a command, when nothing of its session runs any more.
+func (p *Pool) lookAfter(last *facts.Resolution) {
+	if last.HasLastLook() {
+		made := p.Machine.ChangesSince(last)
+		last.EndAfter(p.KeepFindings(&made) == "")
 	}
 }
 
