@@ -63,6 +63,12 @@ func (s *server) enter(ctx context.Context, a *cli.App, name string, processes b
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.keepers[dir]
+	if k != nil && k.ended == nil && k.lock.Lost() { // with the session's files, as by rm -r ~/.cache
+		s.mu.Unlock()
+		s.endKeeper(k, true)
+		s.mu.Lock()
+		k = s.keepers[dir]
+	}
 	for ; k != nil && k.ended != nil; k = s.keepers[dir] {
 		ended := k.ended
 		s.mu.Unlock()
