@@ -83,7 +83,7 @@ type (
 	//	}
 	//	func (d *Definition) Differs(other *Definition) string
 	//	func (d *Definition) Validate() error
-	//	func (d *Definition) SpecNetwork() (n shared.Network, notes []string)
+	//	func (d *Definition) SpecNetwork() shared.Network
 	//	func (d Definition) ImplicitName() string
 	//	func (d *Definition) UnenforcedNotes(engine string) (notes []string)
 	//	func (d *Definition) PassedCredentials(own map[string]Credential) []string

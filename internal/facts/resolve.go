@@ -24,14 +24,13 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolution, error) {
 		Sandbox: q.Name,
 		Session: q.Session,
 		Options: q.Config,
+		Network: q.SpecNetwork(),
 		Home:    view.Home(m.home()), BestEffort: q.Isolation == view.IsolationBestEffort,
 		Limits: q.Limits.Spec(),
 	}}
 	if q.Filesystem == view.FilesystemHost {
 		out.Spec.Filesystem = shared.FilesystemHost
 	}
-	network, notes := q.SpecNetwork()
-	out.Spec.Network = network
 	if m.Owner != nil {
 		out.Spec.User = new(m.Owner.User)
 	}
@@ -43,11 +42,7 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolution, error) {
 	if !q.Unisolated {
 		in.Substitutes = append(in.Substitutes, m.showAccount()...)
 	}
-	err := m.table(in, look, out, q.OnDemand)
-	if out.View != nil {
-		out.Notes = append(out.Notes, notes...)
-	}
-	return out, err
+	return out, m.table(in, look, out, q.OnDemand)
 }
 
 // table makes the table of a definition.

@@ -65,8 +65,7 @@ func (p *Pool) Facts(def view.Definition) policy.Facts {
 	if def.Filesystem == view.FilesystemHost {
 		f.Filesystem = shared.FilesystemHost
 	}
-	network, _ := def.SpecNetwork()
-	f.Network = network.Mode
+	f.Network = def.SpecNetwork().Mode
 	return f
 }
 

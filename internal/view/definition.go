@@ -249,19 +249,16 @@ func (d *Definition) validateNetwork() error {
 	return nil
 }
 
-// SpecNetwork returns the network of a Spec. The notes name attributes that are not necessary.
-func (d *Definition) SpecNetwork() (n shared.Network, notes []string) {
-	switch {
-	case d.Network.Host:
-		if len(d.Publish) > 0 {
-			notes = append(notes, "publish: with the host's network there is nothing to publish: the command listens there itself")
-		}
-		return shared.Network{Mode: shared.NetworkHost}, notes
-	case d.Network.Names != nil:
+// SpecNetwork returns the network of a Spec. The host's needs no HostPorts and no Publish.
+func (d *Definition) SpecNetwork() shared.Network {
+	if d.Network.Host {
+		return shared.Network{Mode: shared.NetworkHost}
+	}
+	n := shared.Network{HostPorts: d.HostPorts, Publish: d.Publish}
+	if d.Network.Names != nil {
 		n.Mode, n.Names = shared.NetworkNames, d.Network.Names
 	}
-	n.HostPorts, n.Publish = d.HostPorts, d.Publish
-	return n, nil
+	return n
 }
 
 func oneOf[S ~string](attribute string, value S, known ...S) error {
