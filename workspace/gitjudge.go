@@ -5,8 +5,10 @@ package workspace
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -49,20 +51,23 @@ func MayBeBare(dir string) bool {
 // BareWithDotGit returns a warning if a directory with a .git is also a git directory itself: a
 // command that makes git ignore the .git leads git to the directory.
 func BareWithDotGit(top string) string {
-	if emptyOrMissing(paths.Join(top, ".git")) || !MayBeBare(top) {
+	if HasOnly(paths.Join(top, ".git"), "") || !MayBeBare(top) {
 		return ""
 	}
 	return fmt.Sprintf("git: the directory %q has a .git, and is a bare repository itself: git uses that when it ignores .git", top)
 }
 
-// emptyOrMissing reports whether a path is missing, or an empty directory, as a stub is.
-func emptyOrMissing(p string) bool {
-	fi, err := os.Lstat(p)
-	if err != nil || !fi.IsDir() {
+// HasOnly reports whether a path is missing, or a directory with nothing in it, or only that name, as a
+// stub is. It follows no symlink, and reads two names: there can be millions.
+func HasOnly(p, name string) bool {
+	fd, err := hostpath.OpenNoSymlinks(p, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	entries, err := readDir(p, unix.O_NOFOLLOW, 1) // not all: there can be millions
-	return err == nil && len(entries) == 0
+	f := os.NewFile(uintptr(fd), p)
+	defer f.Close()
+	names, err := f.Readdirnames(2)
+	return err == io.EOF || err == nil && slices.Equal(names, []string{name})
 }
 
 // isGitDir returns an error unless everybody's git accepts a git directory: it must have a valid HEAD,

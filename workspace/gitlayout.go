@@ -66,7 +66,7 @@ func gitDirs(top string) (kind, gitDir, common string, err error) {
 			err = fmt.Errorf("%q points to %q: %w", dotGit, gitDir, err)
 		}
 		return kind, gitDir, common, err
-	case emptyOrMissing(dotGit):
+	case HasOnly(dotGit, ""):
 		if kind, gitDir = gitBare, top; !MayBeBare(top) {
 			return "", "", "", nil
 		}

@@ -266,7 +266,7 @@ func (a Acts) AddPending(l GitLayout, left *Budget) {
 // add adds an existing path, unless it is an empty directory: git init makes some, and git replace -d leaves
 // refs/replace.
 func (a Acts) add(what, path string, left *Budget) {
-	if emptyOrMissing(path) {
+	if HasOnly(path, "") {
 		return
 	}
 	if look := Fingerprint(path, left); look != "" && a[what+path] == "" {

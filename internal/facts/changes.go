@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -220,11 +221,11 @@ func (out *Resolution) reportable(found []scan.Found, more ...[]string) (reposit
 		}
 	}
 	repositories = slices.DeleteFunc(repositories, func(p string) bool {
-		empty, err := hasOnly(filepath.Join(p, ".git"), "")
-		if errors.Is(err, fs.ErrNotExist) { // with a .git, it is a work tree, whatever else it contains
+		dotGit := filepath.Join(p, ".git")
+		if _, err := os.Lstat(dotGit); errors.Is(err, fs.ErrNotExist) { // with a .git, it is a work tree, whatever else it contains
 			return workspace.OfWorktree(p)
 		}
-		return empty && !workspace.MayBeBare(p)
+		return workspace.HasOnly(dotGit, "") && !workspace.MayBeBare(p)
 	})
 	return repositories, instructions, unlistable
 }
@@ -278,10 +279,7 @@ func isOnlyStub(h *view.Hold) bool {
 // isStubDir reports whether p is nothing, or a directory such as the stub of another command, whose
 // engine may protect it though this one's does not. A command can make such a directory itself, but the
 // host reports the command that fills it.
-func isStubDir(p string) bool {
-	stub, err := hasOnly(p, ".gitignore")
-	return stub || errors.Is(err, fs.ErrNotExist)
-}
+func isStubDir(p string) bool { return workspace.HasOnly(p, ".gitignore") }
 
 // Changes finds what changed since the start of the command.
 func (m *Machine) Changes(out *Resolution) (made Changes) {

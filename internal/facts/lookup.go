@@ -5,7 +5,6 @@ package facts
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,8 +12,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
@@ -129,26 +126,7 @@ func (o *Owner) canSearch(dir os.FileInfo) bool {
 	return mode&0o001 != 0
 }
 
-func (f *lookup) Empty(dir string) bool {
-	empty, _ := hasOnly(dir, ".git")
-	return empty
-}
-
-// hasOnly reports whether a directory, whose path has no symlink, has nothing, or only that name. It reads
-// two names: there can be millions.
-func hasOnly(dir, name string) (bool, error) {
-	fd, err := hostpath.OpenNoSymlinks(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return false, err
-	}
-	f := os.NewFile(uintptr(fd), dir)
-	defer f.Close()
-	names, err := f.Readdirnames(2)
-	if err == io.EOF {
-		return true, nil
-	}
-	return err == nil && slices.Equal(names, []string{name}), err
-}
+func (f *lookup) Empty(dir string) bool { return workspace.HasOnly(dir, ".git") }
 
 func (f *lookup) LinksIn(dir string) view.Links {
 	return once(f.links, dir, func() (found view.Links) {
