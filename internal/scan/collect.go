@@ -27,7 +27,13 @@ func (w *walk) collect() []Found {
 		c.addRoot(n)
 		c.gather(n, n.name)
 	}
-	if c.mayHaveLinks() {
+	linked, missing := map[string]file{}, map[file]int{} // files with more names, and how many of these are not found
+	for path := range c.direct {
+		if id, names := fileAt(path); names > 1 {
+			linked[path], missing[id] = id, int(names)
+		}
+	}
+	if len(linked) > 0 || len(c.files) > len(c.direct) { // one, or one in a hidden directory
 		for _, n := range w.root.dirs {
 			c.addLinks(n, n.name)
 			id, _ := fileAt(n.name) // it can be a file itself
@@ -35,7 +41,23 @@ func (w *walk) collect() []Found {
 				c.addLink(h, n.name)
 			}
 		}
-		c.checkInodes()
+	}
+	for _, f := range c.found {
+		if f.Reason == HardLink {
+			id, _ := fileAt(f.Path) // a directory may give another number than the file has
+			missing[id]--
+		}
+	}
+	for _, id := range linked {
+		missing[id]--
+	}
+	for path, id := range linked {
+		pattern := c.direct[path].Pattern
+		if c.files[id] == nil {
+			c.found = append(c.found, Found{Path: path, Reason: LinksUnknown, Pattern: pattern})
+		} else if missing[id] > 0 {
+			c.found = append(c.found, Found{Path: path, Reason: Linked, Pattern: pattern})
+		}
 	}
 	return Merge(c.found, nil)
 }
@@ -109,16 +131,6 @@ func (c *collection) leads(path string) bool {
 	return err == nil && info.IsDir() && c.query.Set.Behind(path, target) >= 0
 }
 
-// mayHaveLinks reports whether hidden files may have more names: one does, or is in a hidden directory.
-func (c *collection) mayHaveLinks() bool {
-	for path := range c.direct {
-		if _, names := fileAt(path); names > 1 {
-			return true
-		}
-	}
-	return len(c.files) > len(c.direct)
-}
-
 // addLinks reports other names of hidden files.
 func (c *collection) addLinks(n *node, path string) {
 	if n.hide > 0 {
@@ -152,30 +164,4 @@ func (c *collection) addNames(dir string, dev uint64) {
 // addLink reports another name of a hidden file.
 func (c *collection) addLink(h *Found, at string) {
 	c.found = append(c.found, Found{Path: at, Reason: HardLink, Pattern: h.Pattern, LinkedName: h.Path})
-}
-
-// checkInodes checks whether directories give the inode numbers of their files, and finds the files
-// that have more names than the scan found.
-func (c *collection) checkInodes() {
-	found := map[file]uint64{} // number of found names
-	for _, f := range c.found {
-		if f.Reason == HardLink {
-			id, _ := fileAt(f.Path)
-			found[id]++
-		}
-	}
-	for path := range c.direct {
-		id, _ := fileAt(path)
-		found[id]++
-	}
-	for path, f := range c.direct {
-		id, names := fileAt(path)
-		switch {
-		case names < 2:
-		case c.files[id] == nil:
-			c.found = append(c.found, Found{Path: path, Reason: LinksUnknown, Pattern: f.Pattern})
-		case found[id] < names:
-			c.found = append(c.found, Found{Path: path, Reason: Linked, Pattern: f.Pattern})
-		}
-	}
 }
