@@ -91,7 +91,15 @@ func heldLinks(t *testing.T, lines []string) {
 		return
 	}
 	spec := &shared.Spec{Table: v.Table()}
-	writable := func(p string) bool { return Creatable(spec, p) }
+	writable := func(p string) bool { // by the finished table alone
+		return slices.ContainsFunc(spec.Table, func(e shared.Entry) bool {
+			if !e.Access.Shows() || !paths.Inside(e.Source, p) {
+				return false
+			}
+			cover, shown := shared.Cover(spec.Table, paths.Move(p, e.Source, e.Path))
+			return shown == p && cover.Access == shared.ReadWrite
+		})
+	}
 	var open, led []string
 	for _, note := range v.Notes {
 		var named []string

@@ -62,32 +62,14 @@ func WritableInside(spec *shared.Spec, p string) bool {
 			return true
 		}
 	}
-	return cover != nil && (outlasts(cover) || cover.Access == shared.Private)
-}
-
-// Creatable reports whether a command could create a path of the host.
-func Creatable(spec *shared.Spec, host string) bool {
-	for _, e := range spec.Table {
-		if !e.Access.Shows() || !paths.Inside(e.Source, host) {
-			continue
-		}
-		if cover, shown := shared.Cover(spec.Table, paths.Move(host, e.Source, e.Path)); shown == host && outlasts(cover) {
-			return true
-		}
-	}
-	return false
-}
-
-// outlasts reports whether what a command writes in an entry outlasts its session. An overlay that
-// cannot be degraded is a review's.
-func outlasts(e *shared.Entry) bool {
-	return e.Access == shared.ReadWrite || e.Access == shared.Overlay && !e.Degradable
+	// An overlay that cannot be degraded is a review's.
+	return cover != nil && (cover.Access == shared.ReadWrite || cover.Access == shared.Private || cover.Access == shared.Overlay && !cover.Degradable)
 }
 
 // UsableInPath reports whether a directory may be in a command's PATH: no command can plant a
 // program for the next one in it, or where its symlinks lead. A directory that cannot be followed is
 // useless there; one through /proc/self leads the command elsewhere. follow is Facts.Follow.
-func UsableInPath(spec *shared.Spec, dir string, follow func(string) Way) bool {
+func (v *View) UsableInPath(spec *shared.Spec, dir string, follow func(string) Way) bool {
 	clean := path.Clean(dir)
 	host := dir // as spelled: Clean is wrong for a ".." after a symlink
 	cover, at := shared.Cover(spec.Table, clean)
@@ -98,7 +80,7 @@ func UsableInPath(spec *shared.Spec, dir string, follow func(string) Way) bool {
 		host = at
 	}
 	way := follow(host)
-	return way.Err == nil && !slices.ContainsFunc(way.Links, paths.ProcessSpecific) && !WritableInside(spec, clean) && !Creatable(spec, way.End) &&
+	return way.Err == nil && !slices.ContainsFunc(way.Links, paths.ProcessSpecific) && !WritableInside(spec, clean) && !v.Creatable(way.End) &&
 		(way.End == path.Clean(host) || !WritableInside(spec, way.End))
 }
 
