@@ -274,9 +274,6 @@ func useOf(key, value string) use {
 			}
 		}
 	}
-	if strings.HasPrefix(key, "lfs.customtransfer.") || strings.HasPrefix(key, "lfs.extension.") {
-		return isCommand
-	}
 	return 0
 }
 
@@ -295,7 +292,7 @@ var keyUses = map[use][]string{
 		"difftool.path", "mergetool.cmd", "mergetool.path", "man.cmd", "man.path", "browser.cmd", "browser.path",
 		"guitool.cmd", "tar.command", "trailer.command", "trailer.cmd", "svn.authorsprog", "sendemail.smtpserver",
 		"sendemail.tocmd", "sendemail.cccmd", "sendemail.headercmd", "sendemail.sendmailcmd", "imap.tunnel",
-		"instaweb.httpd", "pager.*", "alias.*",
+		"instaweb.httpd", "lfs.path", "lfs.args", "lfs.clean", "lfs.smudge", "pager.*", "alias.*",
 	},
 	isFile: {"core.attributesfile", "gpg.allowedsignersfile", "init.templatedir", "http.sslcainfo", "http.sslcapath"},
 	// rebase.instructionformat can add a step such as exec; with vimdiff, a shell expands mergetool.layout.
