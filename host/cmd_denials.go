@@ -68,7 +68,7 @@ func (c *Cmd) failure(opened *sandbox.Handle, command shared.Command, origins []
 			return set[name] != true && slices.ContainsFunc(options.Attributes, func(o shared.OptionAttribute) bool { return o.Name == name })
 		},
 		ByPermission: !opened.Engine.Info.Features.Has(shared.FeatureRemap), // nothing is mounted
-		Machine:      witness{held: opened.Resolution.Holds, Witness: &facts.Witness{Machine: c.host.machine, CallerEnviron: c.callerEnviron(), CommandEnviron: command.Env, Notes: c.droppedFromPath(command.Env, origins)}},
+		Machine:      witness{held: opened.Resolution.Holds, Witness: &facts.Witness{Machine: c.host.machine, CallerEnviron: c.callerEnviron(), CommandEnviron: command.Env, DroppedDirs: c.droppedFromPath(command.Env, origins)}},
 	}
 }
 

@@ -58,9 +58,9 @@ func (c *Cmd) command(ctx context.Context, opened *sandbox.Handle, planning bool
 	return command, origins, command.Validate()
 }
 
-// droppedFromPath lists the directories of the caller's PATH that the command's PATH omits because
-// they are in the workspace.
-func (c *Cmd) droppedFromPath(environ []string, origins []EnvVar) []string {
+// droppedFromPath says why directories of the caller's PATH are missing from the command's: they are
+// in the workspace.
+func (c *Cmd) droppedFromPath(environ []string, origins []EnvVar) map[string]string {
 	if !slices.Contains(origins, EnvVar{Name: "PATH", Origin: env.OriginBuiltin}) {
 		return nil
 	}

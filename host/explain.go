@@ -3,6 +3,7 @@
 package host
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/sbxhost/sbxhost/internal/policy"
@@ -33,7 +34,7 @@ func (c *Cmd) Explain() (*Explanation, error) {
 	for _, e := range opened.Lost {
 		lost = append(lost, e.Message)
 	}
-	plan.Notes = slices.Concat(c.earlyNotes, lost, opened.Resolution.Notes, c.environmentNotes, remarks, c.host.machine.DirNotes(c.Dir, c.callerDir()), c.droppedFromPath(command.Env, origins), session.UnboundedNotes(&opened.Resolution.Spec), plan.Notes)
+	plan.Notes = slices.Concat(c.earlyNotes, lost, opened.Resolution.Notes, c.environmentNotes, remarks, slices.Sorted(maps.Values(c.droppedFromPath(command.Env, origins))), session.UnboundedNotes(&opened.Resolution.Spec), plan.Notes)
 	return &Explanation{
 		Sandbox: opened.Name, Engine: opened.Engine.Info.Name, Source: opened.Engine.Source,
 		Decision: decision.Outcome.String(), Rule: string(decision.Rule), Reason: decision.Reason, Asks: decision.Ask,

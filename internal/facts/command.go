@@ -94,11 +94,3 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolution, d *view.Definitio
 	}
 	return in, notes
 }
-
-// DirNotes says that a command does not run in its caller's directory; see HostDir.
-func (m *Machine) DirNotes(dir, current string) []string {
-	if _, err := m.Workspace.ResolveDir(current); dir != "" || err == nil {
-		return nil
-	}
-	return []string{fmt.Sprintf("the current directory, %s, is not in the workspace, so the command runs in the workspace's root", hostpath.Quote(current))}
-}

@@ -67,9 +67,9 @@ func (w *Witness) Listens(port uint16) bool {
 // Witness answers questions about this machine for denials.
 type Witness struct {
 	*Machine
-	CallerEnviron  []string // the caller's environment
-	CommandEnviron []string // the command's
-	Notes          []string // of DroppedFromPath
+	CallerEnviron  []string          // the caller's environment
+	CommandEnviron []string          // the command's
+	DroppedDirs    map[string]string // of DroppedFromPath
 }
 
 func (w *Witness) Follow(p string) view.Way { return Follow(p) }
@@ -108,13 +108,7 @@ func (w *Witness) keepsFromWriting(info os.FileInfo) bool {
 }
 
 // Dropped says why a directory of the caller's PATH is not in the command's; else "".
-func (w *Witness) Dropped(dir string) string {
-	i := slices.IndexFunc(w.Notes, func(note string) bool { return strings.HasPrefix(note, pathEntry(dir)) })
-	if i < 0 {
-		return ""
-	}
-	return w.Notes[i]
-}
+func (w *Witness) Dropped(dir string) string { return w.DroppedDirs[dir] }
 
 // Variable reports whether the caller has a variable that the command lacks.
 func (w *Witness) Variable(name string) bool {

@@ -94,17 +94,15 @@ func (m *Machine) WritableBinds(root string, binds []view.Bind) (dirs []string) 
 	return dirs
 }
 
-// DroppedFromPath lists the directories of the caller's PATH that are not in a command's
-// environment because they lie in some roots.
-func (c *Caller) DroppedFromPath(environ, roots []string) (notes []string) {
+// DroppedFromPath says, by directory, why directories of the caller's PATH are not in a command's
+// environment: they lie in some roots.
+func (c *Caller) DroppedFromPath(environ, roots []string) map[string]string {
+	dropped := map[string]string{}
 	kept, _ := valueIn(environ, "PATH")
 	for _, dir := range filepath.SplitList(c.Getenv("PATH")) {
 		if paths.InsideAny(roots, dir) && !slices.Contains(filepath.SplitList(kept), dir) && Follow(dir).Kind == view.Directory {
-			notes = append(notes, fmt.Sprintf("%sinside the workspace and was dropped: a command could put programs for others there; env = { PATH = %s } passes it", pathEntry(dir), strconv.Quote(dir+":${env.PATH}")))
+			dropped[dir] = fmt.Sprintf("PATH entry %s is inside the workspace and was dropped: a command could put programs for others there; env = { PATH = %s } passes it", hostpath.Quote(dir), strconv.Quote(dir+":${env.PATH}"))
 		}
 	}
-	return notes
+	return dropped
 }
-
-// pathEntry begins a note on a directory of the caller's PATH.
-func pathEntry(dir string) string { return "PATH entry " + hostpath.Quote(dir) + " is " }
