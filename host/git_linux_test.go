@@ -77,8 +77,8 @@ func TestExplainSaysWhereAndWho(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range []*host.Explanation{e, open} {
-		if e.Command.Dir != h.Root() || !strings.Contains(strings.Join(e.Plan.Notes, "\n"), "is not in the workspace") {
-			t.Errorf("%s runs in %s, with the notes %q", e.Sandbox, e.Command.Dir, e.Plan.Notes)
+		if e.Command.Dir != h.Root() {
+			t.Errorf("%s runs in %s", e.Sandbox, e.Command.Dir)
 		}
 	}
 }
