@@ -3,6 +3,7 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -122,10 +123,11 @@ type gitAnswers struct {
 // maxAnswers bounds gitAnswers: beyond it, ask forgets all.
 const maxAnswers = 1 << 10
 
-// ask returns git's answer about a repository to a user. The caller must not change it.
-func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) *answer {
+// ask returns git's answer about a repository to a user. The caller must not change it. Of an exposed
+// repository, commands can write the configuration.
+func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User, exposed bool) *answer {
 	g, c := w.gitAs(as), &w.answers
-	key := g.key() + "\x00\x00" + top + "\x00" + l.GitDir + "\x00" + l.CommonDir
+	key := fmt.Sprint(g.key(), "\x00\x00", top, "\x00", l.GitDir, "\x00", l.CommonDir, "\x00", exposed)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.known[key]; known != nil && known.current() {
@@ -137,7 +139,7 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User) 
 	var a *answer
 	for range 3 {
 		a, g.left = &answer{stamps: map[string]stamp{}, askedAt: c.now()}, maxGitOut
-		q := question{answer: a, ctx: ctx, git: g, top: top, layout: l, fixed: []string{top, l.GitDir, l.CommonDir}}
+		q := question{answer: a, ctx: ctx, git: g, top: top, layout: l, exposed: exposed, fixed: []string{top, l.GitDir, l.CommonDir}}
 		q.gather()
 		a.controls.Unlisted = a.controls.Failed != nil && q.unlisted()
 		switch {
@@ -173,6 +175,9 @@ type question struct {
 	git    *gitRunner
 	top    string
 	layout GitLayout
+	// exposed says that a command can exchange a file before git opens it, for a symlink to a hidden file or
+	// to a device. So git reads a text, and opens only what belongs to the system and to the user.
+	exposed bool
 
 	followed []string // included files
 	fixed    []string // directories that no command can replace, for tidy
@@ -205,7 +210,14 @@ func (q *question) gather() {
 		return
 	}
 	var err error
-	q.settings, err = q.git.list(q.ctx, q.layout, "--no-includes")
+	if q.exposed {
+		q.settings, err = q.git.list(q.ctx, GitLayout{}, nil, "--no-includes")
+		for _, file := range q.layout.configurations() {
+			q.addFile(file, hostpath.ReadNoSymlinks)
+		}
+	} else {
+		q.settings, err = q.git.list(q.ctx, q.layout, nil, "--no-includes")
+	}
 	q.fail(err)
 	for _, s := range q.settings {
 		if s.file != "" {
@@ -217,8 +229,8 @@ func (q *question) gather() {
 	if q.controls.Failed != nil {
 		return
 	}
-	if len(q.followed) > 0 && q.branchInFiles() {
-		inForce, _ = q.git.list(q.ctx, q.layout, "--includes") // git fails at an unreadable file
+	if len(q.followed) > 0 && !q.exposed && q.branchInFiles() {
+		inForce, _ = q.git.list(q.ctx, q.layout, nil, "--includes") // git fails at an unreadable file
 	}
 	q.controls.Settings = settingsOf(q.git, inForce)
 	if q.layout.GitDir != "" {
@@ -247,15 +259,33 @@ func (q *question) followIncludes() {
 			if q.controls.Failed != nil {
 				return
 			}
-			list, err := q.git.list(q.ctx, GitLayout{}, "--no-includes", "--file", p)
-			if err != nil && !errors.Is(err, fs.ErrPermission) { // what the user may not read has no effect
-				q.fail(fmt.Errorf("%.300q: %w", p, err))
-			}
-			for _, s := range list {
-				s.scope = "" // git says that it is the command's
-				q.settings = append(q.settings, s)
+			if q.git.as == nil {
+				q.addFile(p, hostpath.ReadFile)
+			} else {
+				q.addFile(p, nil)
 			}
 		}
+	}
+}
+
+// addFile adds the settings of a file that a command may have made. Git gets the text, unless it runs as
+// another user, who may be unable to read it: git would open whatever takes the file's place.
+func (q *question) addFile(p string, read func(string, int64) ([]byte, error)) {
+	from, text, err := p, []byte(nil), error(nil)
+	if read != nil {
+		from = "-"
+		text, err = read(p, maxGitConfig)
+	}
+	var list []setting
+	if err == nil {
+		list, err = q.git.list(q.ctx, GitLayout{}, bytes.NewReader(text), "--no-includes", "--file", from)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // what the user may not read has no effect
+		q.fail(fmt.Errorf("%.300q: %w", p, err))
+	}
+	for _, s := range list {
+		s.scope, s.file = "", p // git says that it is the command's
+		q.settings = append(q.settings, s)
 	}
 }
 

@@ -144,7 +144,7 @@ func (g *gitRunner) run(ctx context.Context, l GitLayout, stdin io.Reader, args 
 // older than since, and only if the configuration, which can name files of rules, is older too. It
 // returns nothing if git cannot run.
 func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *User, list []string, since time.Time) (ignored []string) {
-	g, a := w.gitAs(as), w.ask(ctx, top, l, as)
+	g, a := w.gitAs(as), w.ask(ctx, top, l, as, false)
 	rules := []string{paths.Join(l.CommonDir, "info/exclude"), g.xdg("ignore")}
 	for _, s := range a.settings {
 		if s.key == "core.excludesfile" && s.value != "" {
@@ -195,8 +195,8 @@ func (w *Workspace) older(top, common, file string, since time.Time) bool {
 }
 
 // list returns the settings of the system, the user and a repository or, with more arguments, of a file.
-func (g *gitRunner) list(ctx context.Context, l GitLayout, args ...string) ([]setting, error) {
-	out, err := g.run(ctx, l, nil, append([]string{"config", "--show-scope", "--show-origin", "-z", "--list"}, args...)...)
+func (g *gitRunner) list(ctx context.Context, l GitLayout, stdin io.Reader, args ...string) ([]setting, error) {
+	out, err := g.run(ctx, l, stdin, append([]string{"config", "--show-scope", "--show-origin", "-z", "--list"}, args...)...)
 	if err != nil {
 		return nil, err
 	}

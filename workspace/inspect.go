@@ -112,13 +112,8 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, re
 	} else { // not the names in it: a symlink can lead to a directory that commands cannot read
 		found.add(actsOnHook, hooks, left)
 	}
-	own := map[string]string{} // texts that commands can read
-	for _, file := range l.configurations() {
-		text, _ := hostpath.ReadNoSymlinks(file, maxGitConfig)
-		own[file] = string(text)
-	}
 	for _, user := range slices.Compact([]*User{nil, as}) {
-		a := w.ask(ctx, path, l, user)
+		a := w.ask(ctx, path, l, user, true)
 		if a.controls.Failed != nil { // a command may have caused it before it changes something else
 			unclear := actsUnclear + a.controls.Failed.Error()
 			found[unclear] = Fingerprint(hooks, left)
@@ -132,8 +127,8 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, re
 				continue
 			}
 			name := s.key
-			if !mentions(own[s.file], s.key) {
-				name = s.file // git may have read another one: a process can exchange it for a symlink
+			if !slices.Contains(l.configurations(), s.file) {
+				name = s.file // commands may be unable to read it
 			}
 			what := actsOnSetting + name
 			found[what] = digest(found[what] + s.key + "\x00" + s.value)
@@ -147,14 +142,6 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, re
 		}
 	}
 	return found
-}
-
-// mentions reports whether the text of a configuration has all parts of a key.
-func mentions(text, key string) bool {
-	section, rest, _ := strings.Cut(strings.ToLower(key), ".")
-	end := max(strings.LastIndexByte(rest, '.'), 0)
-	text = strings.ToLower(text)
-	return strings.Contains(text, section) && strings.Contains(text, rest[:end]) && strings.Contains(text, strings.TrimPrefix(rest[end:], "."))
 }
 
 // A Change has the things on which git acts in a repository, and did not before, or in another state.

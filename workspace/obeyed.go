@@ -34,7 +34,7 @@ const (
 // the git directory, where git runs the hooks of a push.
 func (w *Workspace) GitControls(ctx context.Context, top string, l GitLayout, as *User) (o GitControls) {
 	for _, user := range slices.Compact([]*User{nil, as}) {
-		p := w.ask(ctx, top, l, user).controls
+		p := w.ask(ctx, top, l, user, false).controls
 		for _, c := range p.Files {
 			if !slices.Contains(o.Files, c) {
 				o.Files = append(o.Files, c)
