@@ -17,6 +17,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/sandbox"
 	"github.com/sbxhost/sbxhost/internal/stdio"
+	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
 
@@ -211,7 +212,7 @@ func (c *Cmd) target() (t sandbox.Target, err error) {
 		return t, errNotMade
 	}
 	if c.definition != nil {
-		t = sandbox.Target{Name: c.definition.ImplicitName(), Definition: *c.definition, DefinitionBinds: len(c.definition.BindPaths)}
+		t = sandbox.Target{Name: view.ImplicitName(*c.definition), Definition: *c.definition, DefinitionBinds: len(c.definition.BindPaths)}
 	} else if t, err = c.host.target(c.sandbox); err != nil {
 		return t, err
 	}

@@ -83,13 +83,6 @@ type (
 	//	}
 	//	func (d *Definition) Differs(other *Definition) string
 	//	func (d *Definition) Validate() error
-	//	func (d *Definition) SpecNetwork() shared.Network
-	//	func (d Definition) ImplicitName() string
-	//	func (d *Definition) UnenforcedNotes(engine string) (notes []string)
-	//	func (d *Definition) PassedCredentials(own map[string]Credential) []string
-	//	func (d *Definition) InjectedCredentials(own map[string]Credential) []string
-	//	func (d *Definition) CheckCredentials(own map[string]Credential) error
-	//	func (d *Definition) GitHubHosts(address string) ([]string, error)
 	Definition = view.Definition
 	// Network is what a command can reach beyond its own loopback.
 	//
@@ -126,7 +119,6 @@ type (
 	//		// Enforce decides what happens if nothing here can enforce a limit; empty means required.
 	//		Enforce Enforce
 	//	}
-	//	func (l *Limits) Spec() shared.Limits
 	Limits = view.Limits
 	// Credential is a set for Definition.Credentials: one of your own, or a built-in set with Pass.
 	//
@@ -288,8 +280,6 @@ type (
 	// ReviewChange is one path at which a review differs from the workspace.
 	//
 	//	type ReviewChange struct {
-	//		Layer int    `json:"-"`    // index of its tree
-	//		Path  string `json:"-"`    // relative to that tree
 	//		Shown string `json:"path"` // relative to the workspace, or absolute
 	//		Op    Op     `json:"op"`
 	//		Old   Node   `json:"old"` // the host's; Absent for an added path
@@ -318,15 +308,8 @@ type (
 	//	type ReviewNode struct {
 	//		Kind   Kind
 	//		Mode   uint32 // permissions, with set-user-ID, set-group-ID and sticky bits
-	//		Gid    uint32
 	//		Size   int64
-	//		Dev    uint64
-	//		Ino    uint64
-	//		Links  uint64
-	//		MTime  int64 // nanoseconds, as CTime
-	//		CTime  int64
 	//		Target string // of a symlink
-	//		Opaque bool   // a directory of an upper layer that hides the lower one
 	//	}
 	//	func (n ReviewNode) MarshalJSON() ([]byte, error)
 	ReviewNode = review.Node
@@ -401,7 +384,6 @@ type EngineError = launch.Error
 // main is not prepared for it.
 //
 //	type Builtins struct{ ... }
-//	func (b Builtins) Info(name string) (shared.Info, bool)
 type Builtins = launch.Builtins
 
 // ServeBuiltin must be the first call in the main of a program that links engines. In a process

@@ -101,7 +101,7 @@ func checkCredentials(sets map[string]Credential) error {
 
 // checkDefinition reports an invalid definition, or one that names an unknown engine.
 func (h *Host) checkDefinition(name string, def Definition) error {
-	err := cmp.Or(def.Validate(), def.CheckCredentials(h.credentials()))
+	err := cmp.Or(def.Validate(), view.CheckCredentials(&def, h.credentials()))
 	if err == nil && !launch.IsAuto(def.Engine) && !h.engines.Known(launch.Name(def.Engine)) {
 		err = view.Invalid("engine", fmt.Sprintf("there is no engine %q", def.Engine), fmt.Sprintf("the engines are %q", h.engines.Names()))
 	}

@@ -56,7 +56,7 @@ func (h *Host) Workspace() *workspace.Workspace { return &workspace.Workspace{} 
 
 // EngineInfo returns a built-in engine's description of itself.
 func (h *Host) EngineInfo(_ context.Context, name string) (shared.Info, error) {
-	if info, ok := h.options.Builtins.Info(h.engines.Resolve(name)); ok {
+	if info, ok := h.engines.Info(h.engines.Resolve(name)); ok {
 		return info, nil
 	}
 	return shared.Info{}, errSystem

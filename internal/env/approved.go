@@ -38,7 +38,7 @@ func Defined(def *view.Definition, own map[string]view.Credential, workspace map
 	for _, part := range []struct {
 		name  string
 		names []string
-	}{{"env_passthrough", def.EnvPassthrough}, {"credentials", def.PassedCredentials(own)}, {"injected", def.InjectedCredentials(own)}} {
+	}{{"env_passthrough", def.EnvPassthrough}, {"credentials", view.PassedCredentials(def, own)}, {"injected", view.InjectedCredentials(def, own)}} {
 		for _, name := range slices.Sorted(slices.Values(part.names)) {
 			list = append(list, part.name, name)
 		}

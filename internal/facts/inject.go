@@ -28,13 +28,14 @@ import (
 // certificate that commands trust then. Without isolation, commands get only what is passed on.
 func (m *Machine) credentials(ctx context.Context, q *Request, out *Resolution, in *view.Input) error {
 	var hosts []string
+	def := &q.Definition
 	sets := m.Sets() // Renew replaces them at any time
-	if err := q.CheckCredentials(sets); err != nil {
+	if err := view.CheckCredentials(def, sets); err != nil {
 		return err
 	}
-	names := q.PassedCredentials(sets)
+	names := view.PassedCredentials(def, sets)
 	if !q.Unisolated {
-		names = append(names, q.InjectedCredentials(sets)...)
+		names = append(names, view.InjectedCredentials(def, sets)...)
 	}
 	for _, name := range names {
 		own, isOwn := sets[name]
@@ -67,7 +68,7 @@ func (m *Machine) credentials(ctx context.Context, q *Request, out *Resolution, 
 				continue
 			}
 			if !isOwn {
-				if c.Hosts, err = q.GitHubHosts(strings.TrimSuffix(c.Hosts[0], ":443")); err != nil {
+				if c.Hosts, err = view.GitHubHosts(def, strings.TrimSuffix(c.Hosts[0], ":443")); err != nil {
 					return err
 				}
 			}

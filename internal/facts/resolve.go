@@ -24,9 +24,9 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolution, error) {
 		Sandbox: q.Name,
 		Session: q.Session,
 		Options: q.Config,
-		Network: q.SpecNetwork(),
+		Network: view.SpecNetwork(&q.Definition),
 		Home:    view.Home(m.home()), BestEffort: q.Isolation == view.IsolationBestEffort,
-		Limits: q.Limits.Spec(),
+		Limits: view.SpecLimits(&q.Limits),
 	}}
 	if q.Filesystem == view.FilesystemHost {
 		out.Spec.Filesystem = shared.FilesystemHost

@@ -48,8 +48,8 @@ func ServeBuiltin(engines ...shared.Engine) Builtins {
 	panic("unreachable")
 }
 
-// Info returns the built-in engine's description of itself, without starting a process.
-func (b Builtins) Info(name string) (shared.Info, bool) {
+// info returns a built-in engine's description of itself, without starting a process.
+func (b Builtins) info(name string) (shared.Info, bool) {
 	engine, ok := b.engines[Name(name)]
 	if !ok {
 		return shared.Info{}, false

@@ -126,7 +126,7 @@ func (s *Engines) Info(name string) (shared.Info, bool) {
 	if _, declared := s.o.Declared[name]; declared {
 		return shared.Info{}, false
 	}
-	return s.o.Builtins.Info(name)
+	return s.o.Builtins.info(name)
 }
 
 // knows reports whether an engine is a part of this program, or was given to it. With a directory of

@@ -64,8 +64,8 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 		}
 		for j := range changes {
 			c := &changes[j]
-			full := path.Join(p.source, c.Path)
-			c.Shown, c.hidden = r.shown(i, c.Path), rules.Hidden(full)
+			full := path.Join(p.source, c.path)
+			c.Shown, c.hidden = r.shown(i, c.path), rules.Hidden(full)
 			if c.Op != Deleted && rules.IsGitControlled(full) {
 				c.Note = obeys
 			}
@@ -158,11 +158,11 @@ func (r *Review) part(set *Set, chosen []bool) func(c *Change) (why string) {
 		}
 	}
 	return func(c *Change) string {
-		one, full := *c, path.Join(r.trees[c.Layer].source, c.Path)
+		one, full := *c, path.Join(r.trees[c.layer].source, c.path)
 		if git.takesObject(c, full) {
 			return "without the other changes it takes objects from a repository that stays"
 		}
-		if c.Old.Kind == File && c.New.Kind != File && strings.HasPrefix(c.git, "refs/") && unpacked[Place{Host, c.Layer, name(strings.TrimSuffix(c.Path, c.git) + "packed-refs")}] {
+		if c.Old.Kind == File && c.New.Kind != File && strings.HasPrefix(c.git, "refs/") && unpacked[Place{Host, c.layer, name(strings.TrimSuffix(c.path, c.git) + "packed-refs")}] {
 			return "without the change of packed-refs the branch or tag would be gone"
 		}
 		one.Note = ""
@@ -206,8 +206,8 @@ func (r *Review) plain(set *Set) error {
 	gone := map[Place][]string{} // names, by the directory of the review that hides them
 	for i := range set.Changes {
 		if c := &set.Changes[i]; c.Op == Deleted {
-			dir := Place{Upper, c.Layer, name(path.Dir(c.Path))}
-			gone[dir] = append(gone[dir], path.Base(c.Path))
+			dir := Place{Upper, c.layer, name(path.Dir(c.path))}
+			gone[dir] = append(gone[dir], path.Base(c.path))
 		}
 	}
 	for _, dir := range slices.Backward(set.opaque) {
@@ -321,23 +321,23 @@ func (r *Review) recordApplied(out *Outcome) ([]appliedPath, error) {
 		r.trees[i].lower.ofGit = 0 // it will read the same files again
 	}
 	for _, c := range out.Applied {
-		one := appliedPath{Layer: c.Layer, Path: name(c.Path), Kind: c.New.Kind, Object: c.object, New: c.Old.Kind != Directory && c.New.Kind == Directory}
-		t := r.trees[c.Layer].lower
+		one := appliedPath{Layer: c.layer, Path: name(c.path), Kind: c.New.Kind, Object: c.object, New: c.Old.Kind != Directory && c.New.Kind == Directory}
+		t := r.trees[c.layer].lower
 		if c.New.Kind == File || c.New.Kind == Directory {
-			if err := t.unmark(c.Path); err != nil {
+			if err := t.unmark(c.path); err != nil {
 				return nil, err
 			}
 		}
-		n, err := t.Look(c.Path)
+		n, err := t.Look(c.path)
 		if err != nil {
 			return nil, err
 		}
-		if c.Op == Deleted && n.Ino == c.Old.Ino {
+		if c.Op == Deleted && n.ino == c.Old.ino {
 			continue // a directory that stays with the rest of its entries
 		}
-		one.CTime, one.Ino, one.Mode = n.CTime, n.Ino, n.Mode
+		one.CTime, one.Ino, one.Mode = n.ctime, n.ino, n.Mode
 		if one.Kind == File && isIndex(c.git) {
-			index, _, err := t.index(c.Path, hashSize(c.Path, t))
+			index, _, err := t.index(c.path, hashSize(c.path, t))
 			if err != nil {
 				return nil, err
 			}

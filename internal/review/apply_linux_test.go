@@ -237,7 +237,7 @@ func TestConflicts(t *testing.T) {
 	if !errors.Is(err, ErrBlocked) || len(out.Conflicts) != 2 {
 		t.Fatalf("%v, %+v", err, out)
 	}
-	if out, err = w.apply(Choice{Ours: []string{"edit"}}); !errors.Is(err, ErrBlocked) || len(out.Conflicts) != 1 || out.Conflicts[0].Path != "tree/new" {
+	if out, err = w.apply(Choice{Ours: []string{"edit"}}); !errors.Is(err, ErrBlocked) || len(out.Conflicts) != 1 || out.Conflicts[0].path != "tree/new" {
 		t.Fatalf("%v, %+v", err, out)
 	}
 	if w.state(w.root) != before {
@@ -769,7 +769,7 @@ func TestSetGroupID(t *testing.T) {
 	out, err := w.apply(Choice{})
 	var got []string
 	for _, c := range out.Refused {
-		got = append(got, c.Path)
+		got = append(got, c.path)
 	}
 	if !errors.Is(err, ErrBlocked) || strings.Join(got, " ") != refused {
 		t.Errorf("refused %q, %v", got, err)

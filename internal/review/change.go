@@ -34,20 +34,20 @@ func (k Kind) String() string {
 type Node struct {
 	Kind   Kind
 	Mode   uint32 // permissions, with set-user-ID, set-group-ID and sticky bits
-	Gid    uint32
+	gid    uint32
 	Size   int64
-	Dev    uint64
-	Ino    uint64
-	Links  uint64
-	MTime  int64 // nanoseconds, as CTime
-	CTime  int64
+	dev    uint64
+	ino    uint64
+	links  uint64
+	mtime  int64 // nanoseconds, as ctime
+	ctime  int64
 	Target string // of a symlink
-	Opaque bool   // a directory of an upper layer that hides the lower one
+	opaque bool   // a directory of an upper layer that hides the lower one
 }
 
 // same reports whether n is unchanged, except for what a rename changes.
 func (n *Node) same(m *Node) bool {
-	return n.Kind == m.Kind && n.Ino == m.Ino && n.Dev == m.Dev && (n.Kind == Directory || n.Size == m.Size && n.MTime == m.MTime)
+	return n.Kind == m.Kind && n.ino == m.ino && n.dev == m.dev && (n.Kind == Directory || n.Size == m.Size && n.mtime == m.mtime)
 }
 
 // sum identifies one of the contents of a tree by what an edit changes. The sums of all of them are
@@ -56,12 +56,12 @@ func (n *Node) sum(p string, exact bool) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s\x00%d", p, n.Kind)
 	if exact {
-		fmt.Fprintf(h, " %d", n.Ino)
+		fmt.Fprintf(h, " %d", n.ino)
 	}
 	if n.Kind != Directory { // the names change its size and times
-		fmt.Fprintf(h, " %d %d", n.Size, n.MTime)
+		fmt.Fprintf(h, " %d %d", n.Size, n.mtime)
 		if exact {
-			fmt.Fprintf(h, " %d", n.CTime)
+			fmt.Fprintf(h, " %d", n.ctime)
 		}
 	}
 	return h.Sum64()
@@ -82,8 +82,6 @@ func (o Op) String() string { return [...]string{"added", "modified", "deleted",
 
 // A Change is one path at which a review differs from the workspace.
 type Change struct {
-	Layer int    `json:"-"`    // index of its tree
-	Path  string `json:"-"`    // relative to that tree
 	Shown string `json:"path"` // relative to the workspace, or absolute
 	Op    Op     `json:"op"`
 	Old   Node   `json:"old"` // the host's; Absent for an added path
@@ -100,7 +98,9 @@ type Change struct {
 	// Note is what a person should know about the change.
 	Note string `json:"note"`
 
-	hidden bool // commands cannot see it
+	layer  int    // index of its tree
+	path   string // relative to that tree
+	hidden bool   // commands cannot see it
 	// whiteouts says that a directory has whiteouts, which Apply leaves behind: the host has
 	// nothing there either.
 	whiteouts bool
@@ -194,12 +194,12 @@ func Digest(changes []Change) string {
 	sum := sha256.New()
 	for i := range changes {
 		c := changes[i]
-		if c.Path == "." {
-			c.New.MTime, c.New.CTime = 0, 0
+		if c.path == "." {
+			c.New.mtime, c.New.ctime = 0, 0
 		}
-		fmt.Fprintf(sum, "%d %q %d %d %o %d %d %d %d %q %q %q\n", c.Layer, c.Path, c.Op, c.New.Kind, c.New.Mode, c.New.Size, c.New.Ino, c.New.MTime, c.New.CTime, c.New.Target, c.Attributes, c.Note)
+		fmt.Fprintf(sum, "%d %q %d %d %o %d %d %d %d %q %q %q\n", c.layer, c.path, c.Op, c.New.Kind, c.New.Mode, c.New.Size, c.New.ino, c.New.mtime, c.New.ctime, c.New.Target, c.Attributes, c.Note)
 		if c.Op == Deleted || c.Old.Kind != Absent && c.git == "" {
-			fmt.Fprintf(sum, "of %d %d\n", c.Old.Kind, c.Old.Ino)
+			fmt.Fprintf(sum, "of %d %d\n", c.Old.Kind, c.Old.ino)
 		}
 	}
 	return fmt.Sprintf("%x", sum.Sum(nil)[:16])

@@ -45,17 +45,17 @@ func parse(lines ...string) layer {
 	l := layer{".": {Kind: Directory}}
 	for i, line := range lines {
 		p, what, _ := strings.Cut(line, " ")
-		n := Node{Kind: File, Mode: 0o644, Ino: uint64(i + 1), Links: 1, CTime: 1, Size: int64(len(what)), Target: ""}
+		n := Node{Kind: File, Mode: 0o644, ino: uint64(i + 1), links: 1, ctime: 1, Size: int64(len(what)), Target: ""}
 		target, link := strings.CutPrefix(what, "-> ")
 		switch {
 		case strings.HasSuffix(p, "/"):
 			p = strings.TrimSuffix(p, "/")
-			n.Kind, n.Mode, n.Opaque = Directory, 0o755, what == "opaque"
+			n.Kind, n.Mode, n.opaque = Directory, 0o755, what == "opaque"
 			if what == "shut" {
 				n.Mode = 0o400
 			}
 			if what == "!" {
-				n.CTime = 9
+				n.ctime = 9
 			}
 		case link:
 			n.Kind, n.Target = Symlink, target
@@ -70,7 +70,7 @@ func parse(lines ...string) layer {
 		default:
 			fmt.Sscanf(what, "%o", &n.Mode)
 			if strings.Contains(what, "!") {
-				n.CTime = 9
+				n.ctime = 9
 			}
 		}
 		l[p] = n
@@ -80,8 +80,8 @@ func parse(lines ...string) layer {
 
 func compare(t *testing.T, upper, lower layer) []Change {
 	t.Helper()
-	lower["."] = Node{Kind: Directory, CTime: 9}
-	c := &Comparison{Root: "/w", Upper: upper, Lower: lower, Begun: 5, Known: map[string]appliedPath{"known": {Kind: File, CTime: 9, Ino: lower["known"].Ino}},
+	lower["."] = Node{Kind: Directory, ctime: 9}
+	c := &Comparison{Root: "/w", Upper: upper, Lower: lower, Begun: 5, Known: map[string]appliedPath{"known": {Kind: File, CTime: 9, Ino: lower["known"].ino}},
 		Same:   func(p string, _ *int64) (bool, error) { return upper[p].Size == lower[p].Size, nil },
 		Denied: func(p string, _ bool) string { return map[string]string{"/w/hooks": "protected"}[p] },
 	}
@@ -95,7 +95,7 @@ func compare(t *testing.T, upper, lower layer) []Change {
 func judgeLinks(c *Comparison, changes []Change) []Change {
 	for i := range changes {
 		if one := &changes[i]; one.New.Kind == Symlink {
-			one.Refused = refusedLink(c.Root, path.Join(c.Root, one.Path), one.New.Target, func(full string) (Node, error) {
+			one.Refused = refusedLink(c.Root, path.Join(c.Root, one.path), one.New.Target, func(full string) (Node, error) {
 				return c.merged(strings.TrimPrefix(strings.TrimPrefix(full, c.Root), "/"))
 			}, &anything)
 		}
@@ -161,7 +161,7 @@ func TestChanges(t *testing.T) {
 	} {
 		var lines []string
 		for _, c := range compare(t, tt.upper, tt.lower) {
-			c.Shown = c.Path
+			c.Shown = c.path
 			line := c.Line()
 			if c.Refused != "" {
 				line += "!" + c.Refused
@@ -286,8 +286,8 @@ func TestDigest(t *testing.T) {
 		t.Errorf("%q, %q", Digest(one), Digest(one))
 	}
 	for i, change := range []func([]Change){
-		func(c []Change) { c[0].New.CTime++ }, func(c []Change) { c[0].New.Mode = 0o755 }, func(c []Change) { c[0].Path = "c" },
-		func(c []Change) { c[0].Op = Modified }, func(c []Change) { c[1].Old.Ino++ },
+		func(c []Change) { c[0].New.ctime++ }, func(c []Change) { c[0].New.Mode = 0o755 }, func(c []Change) { c[0].path = "c" },
+		func(c []Change) { c[0].Op = Modified }, func(c []Change) { c[1].Old.ino++ },
 	} {
 		other := slices.Clone(one)
 		if change(other); Digest(other) == Digest(one) {
@@ -318,7 +318,7 @@ func TestPlan(t *testing.T) {
 	all := func(Change) bool { return true }
 	inGit := func(changes []Change) []Change {
 		for i := range changes {
-			_, changes[i].git, _ = strings.Cut(changes[i].Path, ".git/")
+			_, changes[i].git, _ = strings.Cut(changes[i].path, ".git/")
 		}
 		return changes
 	}
@@ -330,10 +330,10 @@ func TestPlan(t *testing.T) {
 		want    string
 	}{
 		{"a new tree is one rename", tree, all, "move upper:n host:n\n"},
-		{"a part of it", tree, func(c Change) bool { return c.Path != "n/a" }, "move slot:0 host:n\nmove upper:n/e host:n/e\n"},
+		{"a part of it", tree, func(c Change) bool { return c.path != "n/a" }, "move slot:0 host:n\nmove upper:n/e host:n/e\n"},
 		{"a file is exchanged", compare(t, parse("f 644 ab"), parse("f 644 b")), all, "move upper:f slot:0\nswap slot:0 host:f\n"},
 		{"a tree that goes is one rename", compare(t, parse("d -"), parse("d/", "d/f 644")), all, "move host:d slot:0\n"},
-		{"a part of it that goes", compare(t, parse("d -"), parse("d/", "d/f 644", "d/g 644")), func(c Change) bool { return c.Path != "d/g" }, "move host:d/f slot:0\n"},
+		{"a part of it that goes", compare(t, parse("d -"), parse("d/", "d/f 644", "d/g 644")), func(c Change) bool { return c.path != "d/g" }, "move host:d/f slot:0\n"},
 		{"git's objects first, its index last", inGit(compare(t, parse(".git/", ".git/HEAD 644 ab", ".git/index 644 ab", ".git/refs/", ".git/refs/x 644", ".git/objects/", ".git/objects/o 444", "w 644"),
 			parse(".git/", ".git/HEAD 644", ".git/index 644", ".git/refs/", ".git/objects/"))), all,
 			"move upper:.git/objects/o host:.git/objects/o\nmove upper:w host:w\nmove upper:.git/refs/x host:.git/refs/x\nmove upper:.git/HEAD slot:0\nswap slot:0 host:.git/HEAD\nmove upper:.git/index slot:1\nswap slot:1 host:.git/index\n"},
@@ -342,7 +342,7 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s: %v\ngot:\n%swant:\n%s", tt.name, err, got, tt.want)
 		}
 	}
-	if _, err := plan(compare(t, parse("d 644"), parse("d/", "d/f 644")), func(c Change) bool { return c.Path == "d" }); err == nil {
+	if _, err := plan(compare(t, parse("d 644"), parse("d/", "d/f 644")), func(c Change) bool { return c.path == "d" }); err == nil {
 		t.Error("a directory became a file, with what lies in it")
 	}
 }

@@ -56,7 +56,7 @@ func tooLarge(why, most string) error {
 func (c *Comparison) tooLarge(why string) error {
 	var paths []string
 	for i := range c.changes {
-		paths = append(paths, "/"+c.changes[i].Path)
+		paths = append(paths, "/"+c.changes[i].path)
 	}
 	most, _ := hostpath.MostIn(paths)
 	return tooLarge(why, path.Join(".", most[1:]))
@@ -121,7 +121,7 @@ func (c *Comparison) Changes() ([]Change, error) {
 		return nil, err
 	}
 	for i := range c.changes {
-		c.changes[i].whiteouts = c.whiteouts[c.changes[i].Path]
+		c.changes[i].whiteouts = c.whiteouts[c.changes[i].path]
 	}
 	for i := range c.opaque {
 		c.opaque[i].unread = c.unreads[c.opaque[i].path]
@@ -192,11 +192,11 @@ func (c *Comparison) unread(dir string, err error) error {
 	}
 	const why = "it cannot be read" // it may not be listed or searched, has too long a path, or was just moved
 	c.unreads[dir] = true
-	if n := len(c.changes); n > 0 && c.changes[n-1].Path == dir {
+	if n := len(c.changes); n > 0 && c.changes[n-1].path == dir {
 		c.changes[n-1].Refused = why
 		return nil
 	}
-	return c.append(&Change{Layer: c.Layer, Path: dir, Op: Modified, Old: Node{Kind: Directory}, New: Node{Kind: Directory}, Refused: why})
+	return c.append(&Change{layer: c.Layer, path: dir, Op: Modified, Old: Node{Kind: Directory}, New: Node{Kind: Directory}, Refused: why})
 }
 
 // append adds a change, unless there are too many.
@@ -205,7 +205,7 @@ func (c *Comparison) append(one *Change) error {
 		return c.tooLarge(manyChanges)
 	}
 	c.changes = append(c.changes, *one)
-	return c.useText(len(one.Path) + len(one.Old.Target) + len(one.New.Target) + len(one.Attributes) + len(one.Refused))
+	return c.useText(len(one.path) + len(one.Old.Target) + len(one.New.Target) + len(one.Attributes) + len(one.Refused))
 }
 
 func (c *Comparison) useText(n int) error {
@@ -231,16 +231,16 @@ func (c *Comparison) compare(p string, u, l Node, hidden bool) error {
 		}
 		fallthrough
 	default:
-		if err := c.add(Change{Layer: c.Layer, Path: p, Op: Deleted, Old: l}); err != nil || l.Kind != Directory {
+		if err := c.add(Change{layer: c.Layer, path: p, Op: Deleted, Old: l}); err != nil || l.Kind != Directory {
 			return err
 		}
 		return c.walk(p, layers{lower: true})
 	}
-	if hidden = u.Opaque || hidden && u.Kind == Directory && l.Kind == Directory; hidden {
+	if hidden = u.opaque || hidden && u.Kind == Directory && l.Kind == Directory; hidden {
 		c.opaque = append(c.opaque, opaqueDir{layer: c.Layer, path: p})
 	}
 	op, changed, err := c.operation(p, &u, &l)
-	one := Change{Layer: c.Layer, Path: p, Old: l, New: u, Op: op}
+	one := Change{layer: c.Layer, path: p, Old: l, New: u, Op: op}
 	if one.Uncompared = errors.Is(err, errManyBytes); one.Uncompared {
 		err = nil
 	}
@@ -287,7 +287,7 @@ func (c *Comparison) operation(p string, u, l *Node) (op Op, changed bool, err e
 			return Modified, true, err
 		}
 	}
-	if changed = u.Mode != l.Mode && u.Kind != Symlink; changed && u.Kind != Directory && l.Links > 1 {
+	if changed = u.Mode != l.Mode && u.Kind != Symlink; changed && u.Kind != Directory && l.links > 1 {
 		return Modified, true, nil // its other names, also outside of the workspace, keep their mode
 	}
 	return Mode, changed, nil
@@ -305,26 +305,26 @@ func (c *Comparison) add(one Change) error {
 // set.
 func (c *Comparison) changed(p string, l *Node) bool {
 	known := c.Known[p]
-	return l.CTime > c.Begun && (known.Kind != l.Kind || known.Ino != l.Ino || l.Kind != Directory && known.CTime != l.CTime)
+	return l.ctime > c.Begun && (known.Kind != l.Kind || known.Ino != l.ino || l.Kind != Directory && known.CTime != l.ctime)
 }
 
 // conflict says what the host did to the file that a change replaces. A directory that stays one,
 // or goes, is no conflict, because its contents have their own changes, except for its permissions:
 // the review copied them before somebody took some away.
 func (c *Comparison) conflict(one *Change) string {
-	switch old, known := &one.Old, c.Known[one.Path]; {
+	switch old, known := &one.Old, c.Known[one.path]; {
 	case old.Kind == Absent && known.Kind != Absent:
 		return "it was removed from the workspace after the review began"
-	case old.Kind != Absent && (old.Kind != Directory || one.Op == Modified) && c.changed(one.Path, old):
+	case old.Kind != Absent && (old.Kind != Directory || one.Op == Modified) && c.changed(one.path, old):
 		return "it was changed in the workspace after the review began"
-	case old.Kind == Directory && old.Mode != one.New.Mode && one.Op == Mode && old.CTime > c.Begun && (known.Ino != old.Ino || known.Mode != old.Mode):
+	case old.Kind == Directory && old.Mode != one.New.Mode && one.Op == Mode && old.ctime > c.Begun && (known.Ino != old.ino || known.Mode != old.Mode):
 		return "its permissions or names were changed in the workspace after the review began"
 	}
 	return ""
 }
 
 func (c *Comparison) refused(one *Change) string {
-	if why := c.Denied(path.Join(c.Root, one.Path), one.Old.Kind == Directory || one.New.Kind == Directory); why != "" {
+	if why := c.Denied(path.Join(c.Root, one.path), one.Old.Kind == Directory || one.New.Kind == Directory); why != "" {
 		return why
 	}
 	switch n := &one.New; n.Kind {
@@ -333,7 +333,7 @@ func (c *Comparison) refused(one *Change) string {
 	case Device:
 		return "a device"
 	case File, Directory, Fifo:
-		if n.Kind == Fifo && n.Links > 1 {
+		if n.Kind == Fifo && n.links > 1 {
 			return "a fifo with several names" // the name that stays in the review would reach the workspace
 		}
 		more := n.Mode & 0o6000
@@ -350,12 +350,12 @@ func (c *Comparison) refused(one *Change) string {
 // inheritsGroup reports whether a change makes a directory with the set-group-ID bit and group of
 // its parent, as mkdir does. A new parent was checked before.
 func (c *Comparison) inheritsGroup(one *Change) bool {
-	dir := path.Dir(one.Path)
+	dir := path.Dir(one.path)
 	in, err := c.Lower.Look(dir)
 	if err == nil && in.Kind != Directory {
 		in, err = c.Upper.Look(dir)
 	}
-	return err == nil && one.New.Kind == Directory && one.Old.Kind != Directory && in.Mode&0o2000 != 0 && in.Gid == one.New.Gid
+	return err == nil && one.New.Kind == Directory && one.Old.Kind != Directory && in.Mode&0o2000 != 0 && in.gid == one.New.gid
 }
 
 // under reports whether a path is dir or lies in it.
@@ -434,7 +434,7 @@ func (c *Comparison) merge(p string) (n mergedNode, err error) {
 		return n, err
 	}
 	n.Node, err = c.Upper.Look(p)
-	switch n.hides = in.hides || n.Opaque; {
+	switch n.hides = in.hides || n.opaque; {
 	case err != nil:
 	case n.Kind == Whiteout:
 		n.Node = Node{}

@@ -218,18 +218,18 @@ func TestConflictsAtRandom(t *testing.T) {
 			for _, one := range set.Changes {
 				if one.Conflict != "" || one.Refused != "" {
 					total.conflicts++
-					blocked = append(blocked, one.Path)
+					blocked = append(blocked, one.path)
 				}
-				above := path.Dir(one.Path)
+				above := path.Dir(one.path)
 				if st, is := now[above]; above != "." && (!is || !isDir(&st)) {
 					continue // what is above it says so
 				}
-				changed := was.changed(now, one.Path, begun)
+				changed := was.changed(now, one.path, begun)
 				if changed && one.Conflict == "" {
-					t.Errorf("seed %d: %s is no conflict, and the host has changed it: %+v, now %+v", seed, one.Line(), was[one.Path], now[one.Path])
+					t.Errorf("seed %d: %s is no conflict, and the host has changed it: %+v, now %+v", seed, one.Line(), was[one.path], now[one.path])
 				}
-				_, had := was[one.Path]
-				if st, has := now[one.Path]; !changed && one.Conflict != "" && !isDir(&st) && has == had {
+				_, had := was[one.path]
+				if st, has := now[one.path]; !changed && one.Conflict != "" && !isDir(&st) && has == had {
 					t.Errorf("seed %d: %s: %s, which is not so", seed, one.Line(), one.Conflict)
 				}
 			}
@@ -237,7 +237,7 @@ func TestConflictsAtRandom(t *testing.T) {
 			choice := Choice{Ours: blocked}
 			for _, one := range set.Changes {
 				if c.IntN(2) == 0 {
-					choice.Paths = append(choice.Paths, one.Path)
+					choice.Paths = append(choice.Paths, one.path)
 				}
 			}
 			out, err := r.Apply(context.Background(), set, choice)
@@ -266,10 +266,10 @@ func TestConflictsAtRandom(t *testing.T) {
 			}
 			was.follow(now, after, begun)
 			for _, one := range out.Applied {
-				if st, is := after[one.Path]; is {
-					was[one.Path] = st
+				if st, is := after[one.path]; is {
+					was[one.path] = st
 				} else {
-					delete(was, one.Path)
+					delete(was, one.path)
 				}
 			}
 		}
@@ -346,7 +346,7 @@ func TestDirectoryMadePrivate(t *testing.T) {
 			switch {
 			case !tt.conflict && err != nil:
 				t.Errorf("%v: %+v", err, out)
-			case tt.conflict && (!errors.Is(err, ErrBlocked) || out == nil || len(out.Conflicts) != 1 || out.Conflicts[0].Path != dir || w.state(w.root) != before):
+			case tt.conflict && (!errors.Is(err, ErrBlocked) || out == nil || len(out.Conflicts) != 1 || out.Conflicts[0].path != dir || w.state(w.root) != before):
 				t.Errorf("%v: %+v", err, out)
 			}
 			if !tt.conflict {

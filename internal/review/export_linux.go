@@ -94,18 +94,18 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 		if whole = whole && total+size <= maxExportedInAll; whole {
 			total += size
 		}
-		if whole && copies[c.Layer] == nil {
-			dir := filepath.Join(top, strconv.Itoa(c.Layer))
+		if whole && copies[c.layer] == nil {
+			dir := filepath.Join(top, strconv.Itoa(c.layer))
 			if err := errors.Join(os.MkdirAll(filepath.Join(dir, "a"), 0o700), os.Mkdir(filepath.Join(dir, "b"), 0o700)); err != nil {
 				return nil, nil, nil, err
 			}
-			if copies[c.Layer], err = openTree(dir, false); err != nil {
+			if copies[c.layer], err = openTree(dir, false); err != nil {
 				return nil, nil, nil, err
 			}
 			dirs = append(dirs, dir)
 		}
 		if whole {
-			read(func() { err = r.export(copies[c.Layer], at, c, &cost) })
+			read(func() { err = r.export(copies[c.layer], at, c, &cost) })
 			if isShortage(err) {
 				return nil, nil, nil, err
 			}
@@ -126,10 +126,10 @@ func exported(n *Node) bool {
 
 // export copies both sides of a change, or none, and adds to cost what git takes to compare them.
 func (r *Review) export(to *tree, at string, c *Change, cost *float64) error {
-	p := r.trees[c.Layer]
+	p := r.trees[c.layer]
 	if c.Op == Modified && c.Old.Kind == File && c.New.Kind == File {
-		before, err := p.lower.lines(c.Path)
-		after, newErr := p.upper.lines(c.Path)
+		before, err := p.lower.lines(c.path)
+		after, newErr := p.upper.lines(c.path)
 		more := math.Pow(float64(before+after), 1.5)
 		if err = errors.Join(err, newErr); err == nil && *cost+more > maxCost {
 			err = errors.New("too many lines to be compared")
@@ -139,11 +139,11 @@ func (r *Review) export(to *tree, at string, c *Change, cost *float64) error {
 		}
 		*cost += more
 	}
-	err := to.copy("a/"+at, p.lower, c.Path, &c.Old)
+	err := to.copy("a/"+at, p.lower, c.path, &c.Old)
 	if err != nil {
 		return err
 	}
-	if err = to.copy("b/"+at, p.upper, c.Path, &c.New); err != nil && c.Old.Kind != Absent {
+	if err = to.copy("b/"+at, p.upper, c.path, &c.New); err != nil && c.Old.Kind != Absent {
 		if dir, name, missing := to.in("a/" + at); missing == nil {
 			unix.Unlinkat(dir, name, 0)
 		}

@@ -371,8 +371,8 @@ func TestMoreAttributesThanAreListed(t *testing.T) {
 	}
 	for _, c := range changes {
 		refused := strings.Contains(c.Refused, "its extended attributes cannot be listed")
-		if refused != (c.Path != "few") {
-			t.Errorf("%s: %q", c.Path, c.Refused)
+		if refused != (c.path != "few") {
+			t.Errorf("%s: %q", c.path, c.Refused)
 		}
 	}
 	if len(changes) != 3 {
@@ -431,7 +431,7 @@ func TestLongPathOnBothSides(t *testing.T) {
 	r.Close()
 	var got []string
 	for _, c := range set.Changes {
-		got = append(got, fmt.Sprintf("%v %.2s", c.Op, c.Path[strings.LastIndex(c.Path, "/")+1:]))
+		got = append(got, fmt.Sprintf("%v %.2s", c.Op, c.path[strings.LastIndex(c.path, "/")+1:]))
 	}
 	// What the host made since is a conflict; what is the same is not there.
 	if want := "modified f modified ed modified li mode mo added ot"; strings.Join(got, " ") != want {
@@ -444,7 +444,7 @@ func TestLongPathOnBothSides(t *testing.T) {
 	if _, err := w.apply(Choice{Paths: []string{"f"}}); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.apply(Choice{Theirs: []string{long}, Ours: []string{set.Changes[4].Path}}); err != nil {
+	if _, err := w.apply(Choice{Theirs: []string{long}, Ours: []string{set.Changes[4].path}}); err != nil {
 		t.Error(err)
 	}
 	for name, want := range up {

@@ -231,7 +231,7 @@ func (g *picture) unmakes(c *Change, full string) bool {
 // judge refuses a change, or adds a note, by what git on the host would do after it.
 func (g *picture) judge(c *Change, full string) {
 	if c.New.Kind == Symlink {
-		c.Refused = cmp.Or(c.Refused, refusedLink(g.review.trees[c.Layer].source, full, c.New.Target, g.after, g.rules))
+		c.Refused = cmp.Or(c.Refused, refusedLink(g.review.trees[c.layer].source, full, c.New.Target, g.after, g.rules))
 	}
 	dirs := g.around(path.Dir(full))
 	refused := ""
@@ -368,11 +368,11 @@ func (g *picture) addLinks(top string) {
 func (r *Review) ofGit(changes []Change) ([]Change, error) {
 	g := r.git
 	for _, c := range changes {
-		g.around(path.Dir(path.Join(r.trees[c.Layer].source, c.Path))) // it finds all gitlinks
+		g.around(path.Dir(path.Join(r.trees[c.layer].source, c.path))) // it finds all gitlinks
 	}
 	kept := changes[:0]
 	for _, c := range changes {
-		full := path.Join(r.trees[c.Layer].source, c.Path)
+		full := path.Join(r.trees[c.layer].source, c.path)
 		if g.takesObject(&c, full) {
 			continue
 		}
@@ -405,9 +405,9 @@ func (r *Review) ofGit(changes []Change) ([]Change, error) {
 
 // readGit judges a change by the text of a file, if git obeys that. It reports whether the change is one.
 func (g *picture) readGit(c *Change, full string) (keep bool, err error) {
-	t, dir, base := g.review.trees[c.Layer].upper, path.Dir(full), path.Base(full)
+	t, dir, base := g.review.trees[c.layer].upper, path.Dir(full), path.Base(full)
 	ofHost := g.before.isGitDir(dir)
-	if isIndex(c.git) || gitindex.IsIndexName(base) && t.begins(c.Path, "DIRC") {
+	if isIndex(c.git) || gitindex.IsIndexName(base) && t.begins(c.path, "DIRC") {
 		return g.review.mergeIndex(c, dir, ofHost)
 	}
 	isRef := slices.ContainsFunc(g.around(dir), func(one gitDir) bool { return gitindex.MayBeRef(one.in(full)) })
@@ -415,7 +415,7 @@ func (g *picture) readGit(c *Change, full string) (keep bool, err error) {
 	if !isRef && !isHead && base != "commondir" && base != "packed-refs" {
 		return true, nil
 	}
-	text, err := t.read(c.Path, maxGitFile)
+	text, err := t.read(c.path, maxGitFile)
 	switch {
 	case err != nil:
 	case isHead && !gitindex.ValidHead(text):
@@ -438,19 +438,19 @@ func (g *picture) readGit(c *Change, full string) (keep bool, err error) {
 // has that: its index gets no new gitlink, because git status would act on the configuration that lies
 // there. A new worktree, or another repository, gets none to a repository of the host.
 func (r *Review) mergeIndex(c *Change, dir string, ofHost bool) (bool, error) {
-	p := r.trees[c.Layer]
-	hash := hashSize(c.Path, p.lower, p.upper)
-	index, ok, err := p.upper.index(c.Path, hash)
+	p := r.trees[c.layer]
+	hash := hashSize(c.path, p.lower, p.upper)
+	index, ok, err := p.upper.index(c.path, hash)
 	var host gitindex.Index
 	known := false
 	if err == nil && c.Old.Kind == File {
-		host, known, err = p.lower.index(c.Path, hash)
+		host, known, err = p.lower.index(c.path, hash)
 	}
 	if err != nil {
 		return false, err
 	}
 	top := path.Dir(dir)
-	if text, err := p.upper.read(path.Dir(c.Path)+"/gitdir", maxConfig); err == nil {
+	if text, err := p.upper.read(path.Dir(c.path)+"/gitdir", maxConfig); err == nil {
 		top = path.Dir(pointer(dir, string(text)))
 	}
 	added := slices.IndexFunc(index.Links, func(link string) bool {
@@ -464,7 +464,7 @@ func (r *Review) mergeIndex(c *Change, dir string, ofHost bool) (bool, error) {
 	case added >= 0:
 		c.Refused = fmt.Sprintf("it makes %.300q a submodule: git status would act on its configuration", index.Links[added])
 	}
-	was, begun := r.rec.Layers[c.Layer].Indexes[indexKey(c.Path)]
+	was, begun := r.rec.Layers[c.layer].Indexes[indexKey(c.path)]
 	if c.Refused != "" || !known || !begun {
 		return true, nil
 	}

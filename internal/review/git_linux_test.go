@@ -136,7 +136,7 @@ func TestGitDirs(t *testing.T) {
 		w.check(err)
 		wants := strings.Split(tt.want, "|")
 		for _, c := range set.Changes {
-			got := c.Path + ": " + c.Refused + strings.ReplaceAll(c.Note, w.root, "ROOT")
+			got := c.path + ": " + c.Refused + strings.ReplaceAll(c.Note, w.root, "ROOT")
 			switch {
 			case c.Refused+c.Note == "":
 			case len(wants) > 0 && wants[0] != "" && strings.HasPrefix(got, wants[0]):
@@ -166,8 +166,8 @@ func TestNestedGitDirs(t *testing.T) {
 	set, err := r.Changes(t.Context(), anything)
 	w.check(err)
 	for _, c := range set.Changes {
-		if deep := strings.Count(c.Path, "/") >= maxNested; deep && !strings.Contains(c.Refused, "too many") {
-			t.Errorf("%s: %s%s", c.Path, c.Refused, c.Note)
+		if deep := strings.Count(c.path, "/") >= maxNested; deep && !strings.Contains(c.Refused, "too many") {
+			t.Errorf("%s: %s%s", c.path, c.Refused, c.Note)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func TestNoteOfPart(t *testing.T) {
 		w.write(w.upper, line)
 	}
 	out, err = w.apply(Choice{Paths: []string{"r/B", "r/HEAD", "r/objects", "r/refs", "r/config"}})
-	if !errors.Is(err, ErrBlocked) || len(out.Refused) != 1 || out.Refused[0].Path != "r/B/HEAD" {
+	if !errors.Is(err, ErrBlocked) || len(out.Refused) != 1 || out.Refused[0].path != "r/B/HEAD" {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
@@ -258,7 +258,7 @@ func TestSubmodulesOfWorktreeFromElsewhere(t *testing.T) {
 	w.check(err)
 	refused := map[string]string{}
 	for _, c := range set.Changes {
-		refused[c.Path] = c.Refused
+		refused[c.path] = c.Refused
 	}
 	if refused["d/wt/sub/.git"] != actsOn || refused["d/wt/in/.git"] != "" {
 		t.Errorf("%+v", set.Changes)
@@ -290,7 +290,7 @@ func TestCommondirBeforeItsTarget(t *testing.T) {
 		out, err := w.apply(tt.choice)
 		if tt.want == "" {
 			w.check(err)
-		} else if !errors.Is(err, ErrBlocked) || len(out.Refused) != 1 || out.Refused[0].Path != tt.want {
+		} else if !errors.Is(err, ErrBlocked) || len(out.Refused) != 1 || out.Refused[0].path != tt.want {
 			t.Errorf("%+v: %+v, %v", tt.choice, out, err)
 		}
 	}
@@ -311,8 +311,8 @@ func TestCommondirAfterManySteps(t *testing.T) {
 	set, err := r.Changes(t.Context(), anything)
 	w.check(err)
 	for _, c := range set.Changes {
-		if path.Base(c.Path) == "commondir" && c.Refused == "" {
-			t.Errorf("%s: %s", c.Path, c.Note)
+		if path.Base(c.path) == "commondir" && c.Refused == "" {
+			t.Errorf("%s: %s", c.path, c.Note)
 		}
 	}
 }
@@ -345,7 +345,7 @@ func TestModesOfGitDirs(t *testing.T) {
 		set, err := r.Changes(context.Background(), anything)
 		r.Close()
 		w.check(err)
-		if len(set.Changes) != 1 || set.Changes[0].Path != p || set.Changes[0].Refused == "" {
+		if len(set.Changes) != 1 || set.Changes[0].path != p || set.Changes[0].Refused == "" {
 			t.Errorf("%s: %+v", p, set.Changes)
 		}
 		w.check(os.Chmod(filepath.Join(w.upper, p), 0o700))
@@ -399,7 +399,7 @@ func TestObjects(t *testing.T) {
 			name = at + " " + name
 			out, err := w.apply(Choice{})
 			if tt.block != "" {
-				if !errors.Is(err, ErrBlocked) || out == nil || len(out.Refused) != 1 || out.Refused[0].Path != filepath.Join(dir, tt.block) {
+				if !errors.Is(err, ErrBlocked) || out == nil || len(out.Refused) != 1 || out.Refused[0].path != filepath.Join(dir, tt.block) {
 					t.Errorf("%s: %v", name, err)
 				}
 			} else if err != nil {
@@ -440,7 +440,7 @@ func TestUnreadableObject(t *testing.T) {
 	w.write(w.upper, "f 1")
 	w.check(os.Chmod(filepath.Join(w.upper, ".git/objects/ab/shut"), 0))
 	out, err := w.apply(Choice{})
-	if err == nil || len(out.Refused) != 1 || out.Refused[0].Path != ".git/objects/ab/shut" || !strings.Contains(out.Refused[0].Refused, "cannot read") {
+	if err == nil || len(out.Refused) != 1 || out.Refused[0].path != ".git/objects/ab/shut" || !strings.Contains(out.Refused[0].Refused, "cannot read") {
 		t.Fatalf("%+v", out)
 	}
 	_, err = w.apply(Choice{Paths: []string{"f"}})

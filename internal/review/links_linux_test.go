@@ -25,7 +25,7 @@ func TestOtherNamesAreNoConflict(t *testing.T) {
 		w.check(err)
 		for i := range set.Changes {
 			if c := &set.Changes[i]; (c.Conflict != "") != want {
-				t.Errorf("after %s: %s: %q", after, c.Path, c.Conflict)
+				t.Errorf("after %s: %s: %q", after, c.path, c.Conflict)
 			}
 		}
 	}

@@ -94,8 +94,8 @@ func NewPlan(changes []Change, chosen []bool, privileged bool, lookup func(Place
 	p := &planner{changes: changes, chosen: chosen, privileged: privileged, lookup: lookup, fill: fill, links: map[[2]uint64]uint64{}, opened: map[Place]bool{}}
 	for i, c := range changes {
 		// What git writes to a file of its own would also be in the file of another name, as behind a symlink.
-		if shared := c.git == "" || objects(c.git); shared && chosen[i] && c.New.Kind == File && c.New.Links > 1 {
-			p.links[[2]uint64{c.New.Dev, c.New.Ino}]++
+		if shared := c.git == "" || objects(c.git); shared && chosen[i] && c.New.Kind == File && c.New.links > 1 {
+			p.links[[2]uint64{c.New.dev, c.New.ino}]++
 		}
 	}
 	for i := 0; i < len(changes); {
@@ -140,8 +140,8 @@ func (p *planner) slot() Place {
 	return Place{Slot, 0, name(strconv.Itoa(p.slots - 1))}
 }
 
-func (c *Change) host() Place  { return Place{Host, c.Layer, name(c.Path)} }
-func (c *Change) upper() Place { return Place{Upper, c.Layer, name(c.Path)} }
+func (c *Change) host() Place  { return Place{Host, c.layer, name(c.path)} }
+func (c *Change) upper() Place { return Place{Upper, c.layer, name(c.path)} }
 
 // movable reports whether a new directory can be moved as a whole, with the changes in it.
 func (p *planner) movable(i, end int) bool {
@@ -156,7 +156,7 @@ func (p *planner) movable(i, end int) bool {
 // ownLinks reports whether a file goes to the workspace with all its names: one that stays behind would
 // let commands of the review write to the workspace.
 func (p *planner) ownLinks(n *Node) bool {
-	return n.Links <= 1 || p.links[[2]uint64{n.Dev, n.Ino}] == n.Links
+	return n.links <= 1 || p.links[[2]uint64{n.dev, n.ino}] == n.links
 }
 
 // change plans one change, with its contents if they go along. It returns the next change to plan.
@@ -166,9 +166,9 @@ func (p *planner) change(i int) (int, error) {
 	all := !slices.Contains(p.chosen[i+1:end], false)
 	if !p.chosen[i] {
 		if c.Op == Modified && slices.Contains(p.chosen[i+1:end], true) {
-			return 0, fmt.Errorf("%q: %s becomes a %s: %w", c.Path, c.Old.Kind, c.New.Kind, ErrPart)
+			return 0, fmt.Errorf("%q: %s becomes a %s: %w", c.path, c.Old.Kind, c.New.Kind, ErrPart)
 		}
-		if c.Old.Kind == File && c.Old.Links > 1 {
+		if c.Old.Kind == File && c.Old.links > 1 {
 			p.add(files, withOld(Step{Do: "stay", To: c.host()}, p.changes[i:i+1]))
 		}
 		return i + 1, nil
@@ -182,20 +182,20 @@ func (p *planner) change(i int) (int, error) {
 		if c.New.Kind == Directory {
 			phase = modes // they could forbid its other changes
 		}
-		p.add(phase, withOld(Step{Do: "mode", To: c.host(), Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.New.Mode}, []Change{*c}))
+		p.add(phase, withOld(Step{Do: "mode", To: c.host(), Ino: c.Old.ino, Was: c.Old.Mode, Mode: c.New.Mode}, []Change{*c}))
 		return i + 1, nil
 	case c.Op == Deleted && !all:
 		return i + 1, nil // it stays, with the rest of its contents
 	case c.Op == Deleted:
 		p.takesAway(c)
-		p.add(c.phase(), withOld(Step{Do: "move", From: c.host(), To: p.slot(), Ino: c.Old.Ino}, p.changes[i:end]))
+		p.add(c.phase(), withOld(Step{Do: "move", From: c.host(), To: p.slot(), Ino: c.Old.ino}, p.changes[i:end]))
 		return end, nil
 	case c.Op == Modified && c.Old.Kind == Directory && !all:
-		return 0, fmt.Errorf("%q: the directory becomes a %s: %w", c.Path, c.New.Kind, ErrPart)
+		return 0, fmt.Errorf("%q: the directory becomes a %s: %w", c.path, c.New.Kind, ErrPart)
 	case c.Op == Modified && c.Old.Kind == Directory, c.New.Kind == Directory && all && p.movable(i, end):
 		return end, p.put(p.changes[i:end])
 	case c.New.Kind == Directory && c.Op == Modified:
-		return 0, fmt.Errorf("%q: a %s becomes a directory: %w", c.Path, c.Old.Kind, ErrPart)
+		return 0, fmt.Errorf("%q: a %s becomes a directory: %w", c.path, c.Old.Kind, ErrPart)
 	case c.New.Kind == Directory:
 		return i + 1, p.makeDirectory(c)
 	}
@@ -206,7 +206,7 @@ func (p *planner) change(i int) (int, error) {
 // with its contents; the changes have that state.
 func withOld(s Step, changes []Change) Step {
 	c := &changes[0]
-	s.Clean, s.Old, s.Time, s.old = c.Conflict == "", c.Old.Ino, c.Old.MTime, c.Old
+	s.Clean, s.Old, s.Time, s.old = c.Conflict == "", c.Old.ino, c.Old.mtime, c.Old
 	s.oldSum = sumOf(changes, func(c *Change) *Node { return &c.Old }, true)
 	return s
 }
@@ -215,7 +215,7 @@ func withOld(s Step, changes []Change) Step {
 func sumOf(changes []Change, side func(*Change) *Node, exact bool) (sum uint64) {
 	for i := range changes {
 		if n := side(&changes[i]); n.Kind != Absent {
-			sum += n.sum(path.Join(".", strings.TrimPrefix(changes[i].Path, changes[0].Path)), exact)
+			sum += n.sum(path.Join(".", strings.TrimPrefix(changes[i].path, changes[0].path)), exact)
 		}
 	}
 	return sum
@@ -224,7 +224,7 @@ func sumOf(changes []Change, side func(*Change) *Node, exact bool) (sum uint64) 
 // takesAway plans the permission to move a directory of the workspace: its ".." changes.
 func (p *planner) takesAway(c *Change) {
 	if c.Old.Kind == Directory && !p.privileged && c.Old.Mode&0o200 == 0 {
-		p.add(opening, Step{Do: "mode", To: c.host(), Ino: c.Old.Ino, Was: c.Old.Mode, Mode: c.Old.Mode | 0o700})
+		p.add(opening, Step{Do: "mode", To: c.host(), Ino: c.Old.ino, Was: c.Old.Mode, Mode: c.Old.Mode | 0o700})
 	}
 }
 
@@ -245,7 +245,7 @@ func (p *planner) makeDirectory(c *Change) error {
 // after an undo. If something is there, it goes into a slot, and the two change places.
 func (p *planner) put(changes []Change) error {
 	c, sum := &changes[0], sumOf(changes, func(c *Change) *Node { return &c.New }, false)
-	from, ino, copied, err := c.upper(), c.New.Ino, c.New.Kind == File && (c.object || !p.ownLinks(&c.New)), error(nil)
+	from, ino, copied, err := c.upper(), c.New.ino, c.New.Kind == File && (c.object || !p.ownLinks(&c.New)), error(nil)
 	if copied {
 		from = p.slot()
 		ino, err = p.fill(string(from.Path), c)
@@ -299,8 +299,8 @@ func (p *planner) access(at Place) error {
 	p.opened[dir] = true
 	if n.Kind == Directory && n.Mode&0o300 != 0o300 {
 		more := n.Mode | 0o700
-		p.add(opening, Step{Do: "mode", To: dir, Ino: n.Ino, Was: n.Mode, Mode: more})
-		p.add(closing, Step{Do: "mode", To: dir, Ino: n.Ino, Was: more, Mode: n.Mode})
+		p.add(opening, Step{Do: "mode", To: dir, Ino: n.ino, Was: n.Mode, Mode: more})
+		p.add(closing, Step{Do: "mode", To: dir, Ino: n.ino, Was: more, Mode: n.Mode})
 	}
 	return nil
 }

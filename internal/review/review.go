@@ -91,7 +91,7 @@ func (c *Change) Concerns(paths []string) bool {
 // endOf returns the end of the changes in the directory of a change, which follow it.
 func endOf(changes []Change, i int) int {
 	end := i + 1
-	for end < len(changes) && changes[end].Layer == changes[i].Layer && under(changes[i].Path, changes[end].Path) {
+	for end < len(changes) && changes[end].layer == changes[i].layer && under(changes[i].path, changes[end].path) {
 		end++
 	}
 	return end

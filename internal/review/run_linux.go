@@ -40,7 +40,7 @@ func (r *Review) look(at Place) (Node, error) { return r.tree(at).Look(string(at
 
 // fill makes a copy of a file of the upper layer, or a directory like one there; see the type.
 func (r *Review) fill(ctx context.Context, slot string, c *Change) (uint64, error) {
-	of, mode, err := r.trees[c.Layer].upper, c.New.Mode, context.Cause(ctx)
+	of, mode, err := r.trees[c.layer].upper, c.New.Mode, context.Cause(ctx)
 	switch {
 	case err != nil:
 		return 0, err
@@ -48,27 +48,27 @@ func (r *Review) fill(ctx context.Context, slot string, c *Change) (uint64, erro
 		mode |= 0o700
 		err = r.slots.error("mkdir", slot, unix.Mkdirat(r.slots.root, slot, 0o700))
 	default:
-		err = r.slots.copyFile(slot, of, c.Path, c.New.Size, 0o600)
+		err = r.slots.copyFile(slot, of, c.path, c.New.Size, 0o600)
 	}
 	if err == nil {
-		err = r.slots.copyAttributes(slot, of, c.Path)
+		err = r.slots.copyAttributes(slot, of, c.path)
 	}
 	if err != nil {
 		return 0, err
 	}
-	if err := unix.Fchownat(r.slots.root, slot, -1, int(c.New.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil && mode&0o2000 != 0 { // the bit must not be for another group
+	if err := unix.Fchownat(r.slots.root, slot, -1, int(c.New.gid), unix.AT_SYMLINK_NOFOLLOW); err != nil && mode&0o2000 != 0 { // the bit must not be for another group
 		return 0, r.slots.error("chown", slot, err)
 	}
 	err = r.slots.chmod(slot, mode)
 	if err == nil && c.New.Kind != Directory {
-		times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(c.New.MTime)}
+		times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(c.New.mtime)}
 		err = r.slots.error("utimensat", slot, unix.UtimesNanoAt(r.slots.root, slot, times, unix.AT_SYMLINK_NOFOLLOW))
 	}
 	if err != nil {
 		return 0, err
 	}
 	n, err := r.slots.Look(slot)
-	return n.Ino, err
+	return n.ino, err
 }
 
 // copyAttributes copies the extended attributes and access control lists from p of another tree.
@@ -118,7 +118,7 @@ func (r *Review) do(s *Step) error {
 	switch {
 	case err != nil:
 		return err
-	case s.Do == "mode" && (n.Ino != s.Ino || n.Mode != s.Was), s.Do != "mode" && at.Side == Host && !n.same(&s.old):
+	case s.Do == "mode" && (n.ino != s.Ino || n.Mode != s.Was), s.Do != "mode" && at.Side == Host && !n.same(&s.old):
 		return r.errMoved(at)
 	case s.Do == "mode":
 		return r.tree(at).chmod(string(at.Path), s.Mode)
@@ -198,11 +198,11 @@ func (r *Review) undo(s *Step) error {
 	if err != nil {
 		return err
 	}
-	if n.Ino != s.Ino || n.Kind == Absent {
+	if n.ino != s.Ino || n.Kind == Absent {
 		if s.Do != "swap" {
 			return r.missing(s)
 		}
-		if old, err := r.look(s.From); err != nil || old.Ino != s.Old {
+		if old, err := r.look(s.From); err != nil || old.ino != s.Old {
 			return err
 		}
 		return errEdited
@@ -234,7 +234,7 @@ func (r *Review) undo(s *Step) error {
 func (r *Review) missing(s *Step) error {
 	from, err := r.look(s.From)
 	changes := s.Do == "mode" && s.Old != 0
-	if err == nil && s.To.Side == Host && (changes || s.Do == "move" && from.Ino != s.Ino) {
+	if err == nil && s.To.Side == Host && (changes || s.Do == "move" && from.ino != s.Ino) {
 		return errElsewhere
 	}
 	return err

@@ -145,7 +145,7 @@ func TestManySparse(t *testing.T) {
 	dirs, left, done, err := r.Export(context.Background(), set, []string{"f0", "f1", "f10", "f11", "f12", "f13", "f14", "f15", "f16", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9"})
 	w.check(err)
 	defer done()
-	if len(left) != 1 || left[0].Path != "f9" {
+	if len(left) != 1 || left[0].path != "f9" {
 		t.Errorf("left out of a diff: %+v", left)
 	}
 	var st unix.Stat_t

@@ -147,7 +147,7 @@ func (t *tree) Look(p string) (n Node, err error) {
 	case t.upper && n.Kind == Directory:
 		mark := make([]byte, 8)
 		size, err := unix.Lgetxattr(fdPath(fd)+"/"+name, opaqueMark, mark)
-		n.Opaque = err == nil && size == 1 && mark[0] == 'y'
+		n.opaque = err == nil && size == 1 && mark[0] == 'y'
 	}
 	return n, nil
 }
@@ -233,7 +233,7 @@ const opaqueMark = "user.overlay.opaque"
 func fdPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 func nodeOf(st *unix.Stat_t) Node {
-	n := Node{Kind: Kind(st.Mode & unix.S_IFMT >> 12), Mode: st.Mode & 0o7777, Gid: st.Gid, Size: st.Size, Dev: uint64(st.Dev), Ino: st.Ino, Links: uint64(st.Nlink), MTime: st.Mtim.Nano(), CTime: st.Ctim.Nano()}
+	n := Node{Kind: Kind(st.Mode & unix.S_IFMT >> 12), Mode: st.Mode & 0o7777, gid: st.Gid, Size: st.Size, dev: uint64(st.Dev), ino: st.Ino, links: uint64(st.Nlink), mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
 	if st.Mode&unix.S_IFMT == unix.S_IFBLK {
 		n.Kind = Device
 	}

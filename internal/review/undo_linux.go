@@ -93,7 +93,7 @@ func (r *Review) changedSince() (list []string, j *journal, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		left := n.Kind == one.Kind && (one.Object || n.Kind == Absent || n.Kind == Directory || n.CTime == one.CTime && n.Ino == one.Ino)
+		left := n.Kind == one.Kind && (one.Object || n.Kind == Absent || n.Kind == Directory || n.ctime == one.CTime && n.ino == one.Ino)
 		var inside []string
 		switch {
 		case left && n.Kind == Directory && one.New && !one.Object:
@@ -165,7 +165,7 @@ func (j *journal) follow(t *tree, one *appliedPath, n *Node) (bool, error) {
 	for i := range j.Steps {
 		s := &j.Steps[i]
 		if s.To == at || s.From == (Place{Upper, at.Layer, at.Path}) {
-			s.Ino = n.Ino
+			s.Ino = n.ino
 		}
 		// It can be in a new directory that was moved as a whole. One that was made is moved back empty.
 		moved := s.Do == "swap" || s.Do == "move" && (s.From.Side == Upper || s.To == at)
@@ -235,8 +235,8 @@ func (r *Review) writeKnown(known []appliedPath, steps []Step) error {
 		if err != nil {
 			return err
 		}
-		if n.Ino == step.Old && (n.MTime == step.Time || n.Kind == Directory) { // a directory's time changes with its names
-			known = append(known, appliedPath{Layer: at.Layer, Path: at.Path, Kind: n.Kind, CTime: n.CTime, Ino: n.Ino, Mode: n.Mode})
+		if n.ino == step.Old && (n.mtime == step.Time || n.Kind == Directory) { // a directory's time changes with its names
+			known = append(known, appliedPath{Layer: at.Layer, Path: at.Path, Kind: n.Kind, CTime: n.ctime, Ino: n.ino, Mode: n.Mode})
 		}
 	}
 	return r.store.write(r.dir, knownFile, known)

@@ -65,7 +65,7 @@ func (p *Pool) Facts(def view.Definition) policy.Facts {
 	if def.Filesystem == view.FilesystemHost {
 		f.Filesystem = shared.FilesystemHost
 	}
-	f.Network = def.SpecNetwork().Mode
+	f.Network = view.SpecNetwork(&def).Mode
 	return f
 }
 

@@ -61,7 +61,7 @@ func (sb *Handle) forCommand(m *facts.Machine, def view.Definition, now *facts.R
 	if r.Spec.Unconfined {
 		r.Notes = nil // they are about mounts
 		if sb.Decision.Rule == policy.RuleEngineNamed {
-			r.Notes = sb.Definition.UnenforcedNotes(sb.Engine.Info.Name)
+			r.Notes = view.UnenforcedNotes(&sb.Definition, sb.Engine.Info.Name)
 		}
 	}
 	return &one
@@ -261,7 +261,7 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 	if def.Review != "" && !has(shared.FeatureOverlayKept) {
 		return nil, shared.Refused(engine.Info.Name, []shared.Loss{{Feature: shared.FeatureOverlayKept, Attribute: "review", What: "a review", Hint: "leave it out, or use another engine"}})
 	}
-	if len(def.InjectedCredentials(p.Machine.Sets())) > 0 && !via.Unconfined && !has(shared.FeatureNetworkInject) {
+	if len(view.InjectedCredentials(&def, p.Machine.Sets())) > 0 && !via.Unconfined && !has(shared.FeatureNetworkInject) {
 		return nil, shared.Refused(engine.Info.Name, []shared.Loss{shared.InjectLoss})
 	}
 	spec.Network.Inject = resolved.Inject

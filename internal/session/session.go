@@ -35,11 +35,11 @@ const (
 // may be empty. The network does not count: one command downloads into a cache, and another builds
 // with it offline.
 func CredentialKey(d *view.Definition, own map[string]view.Credential) string {
-	parts := d.PassedCredentials(own)
+	parts := view.PassedCredentials(d, own)
 	for i, name := range parts {
 		parts[i] = "pass-" + name
 	}
-	for _, name := range d.InjectedCredentials(own) {
+	for _, name := range view.InjectedCredentials(d, own) {
 		parts = append(parts, "inject-"+name) // commands can use them without having them
 	}
 	// As a directory's name, different for each list: names can have all characters of a

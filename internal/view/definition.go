@@ -163,7 +163,7 @@ func (d *Definition) Differs(other *Definition) string {
 const NewReview = "new"
 
 // Spec returns the limits of a Spec. The times belong to the command.
-func (l *Limits) Spec() shared.Limits {
+func SpecLimits(l *Limits) shared.Limits {
 	return shared.Limits{Memory: l.Memory, CPUs: l.CPUs, PIDs: l.PIDs, OpenFiles: l.OpenFiles, TempSize: l.TempSize, BestEffort: l.Enforce == EnforceBestEffort}
 }
 
@@ -250,7 +250,7 @@ func (d *Definition) validateNetwork() error {
 }
 
 // SpecNetwork returns the network of a Spec. The host's needs no HostPorts and no Publish.
-func (d *Definition) SpecNetwork() shared.Network {
+func SpecNetwork(d *Definition) shared.Network {
 	if d.Network.Host {
 		return shared.Network{Mode: shared.NetworkHost}
 	}
@@ -290,7 +290,7 @@ func Credentials() []string {
 
 // ImplicitName is the name of a definition without one. It reveals no values of variables or of the
 // engine's options, which may be secret.
-func (d Definition) ImplicitName() string {
+func ImplicitName(d Definition) string {
 	d.Config = nil
 	d.Env = maps.Clone(d.Env)
 	for name := range d.Env {
@@ -302,7 +302,7 @@ func (d Definition) ImplicitName() string {
 }
 
 // UnenforcedNotes has a note for each attribute that an engine without isolation may ignore.
-func (d *Definition) UnenforcedNotes(engine string) (notes []string) {
+func UnenforcedNotes(d *Definition, engine string) (notes []string) {
 	for _, p := range []struct {
 		text  string
 		asked bool

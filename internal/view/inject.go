@@ -72,17 +72,17 @@ func isHeader(name string) bool {
 
 // PassedCredentials are the credentials that commands get. own are the sets that are not built in, and
 // built-in ones with Pass, by name.
-func (d *Definition) PassedCredentials(own map[string]Credential) []string {
+func PassedCredentials(d *Definition, own map[string]Credential) []string {
 	return slices.DeleteFunc(slices.Clone(d.Credentials), func(name string) bool { return name != CredentialSSHAgent && !own[name].Pass })
 }
 
 // InjectedCredentials are the other credentials, which the host adds to requests.
-func (d *Definition) InjectedCredentials(own map[string]Credential) []string {
+func InjectedCredentials(d *Definition, own map[string]Credential) []string {
 	return slices.DeleteFunc(slices.Clone(d.Credentials), func(name string) bool { return name == CredentialSSHAgent || own[name].Pass })
 }
 
 // CheckCredentials reports invalid elements of Credentials.
-func (d *Definition) CheckCredentials(own map[string]Credential) error {
+func CheckCredentials(d *Definition, own map[string]Credential) error {
 	isGitHub := func(name string) bool { return name == CredentialGitHub || name == CredentialGitHubCLI }
 	for i, name := range d.Credentials {
 		attribute := fmt.Sprintf("%s[%d]", OriginInject, i)
@@ -115,7 +115,7 @@ func (d *Definition) reaches(host string) bool {
 }
 
 // GitHubHosts are the reachable hosts of a GitHub server, by its address.
-func (d *Definition) GitHubHosts(address string) ([]string, error) {
+func GitHubHosts(d *Definition, address string) ([]string, error) {
 	hosts := []string{address}
 	if address == "github.com" || strings.HasSuffix(address, ".ghe.com") {
 		hosts = append(hosts, "api."+address, "uploads."+address)

@@ -35,7 +35,7 @@ func TestCheckCredentials(t *testing.T) {
 		"and passed on":        {Definition{Credentials: []string{"github-cli", "github"}, Network: list("github.com")}, "credentials[1]: another set in the list has the same token"},
 		"beside an agent":      {Definition{Credentials: []string{"ssh-agent", "github"}, Network: list("github.com")}, ""},
 	} {
-		err := c.def.CheckCredentials(own)
+		err := CheckCredentials(&c.def, own)
 		if c.want == "" != (err == nil) || err != nil && (!strings.HasPrefix(err.Error(), c.want) || !errors.Is(err, shared.ErrInvalidSpec)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
@@ -57,7 +57,7 @@ func TestGitHubHosts(t *testing.T) {
 		{"github.com", []string{"example.org"}, nil},
 	} {
 		d := Definition{Network: Network{Names: c.network}}
-		if got, err := d.GitHubHosts(c.address); !slices.Equal(got, c.want) || (err != nil) != (c.want == nil) {
+		if got, err := GitHubHosts(&d, c.address); !slices.Equal(got, c.want) || (err != nil) != (c.want == nil) {
 			t.Errorf("%s with %q: %q, %v", c.address, c.network, got, err)
 		}
 	}
