@@ -48,53 +48,6 @@ const (
 //	}
 type Decision = policy.Decision
 
-// AuditRecord is a line of the audit log.
-//
-//	type AuditRecord struct {
-//		Version int       `json:"version"` // 1
-//		Time    time.Time `json:"time"`    // zero: when the line is written
-//		Event   Event     `json:"event"`
-//		// Command identifies the command: all its lines have this value, and no other line has it.
-//		Command string `json:"command"`
-//		PID     int    `json:"pid"` // of the host
-//		UID     int    `json:"uid"`
-//
-//		Sandbox   string   `json:"sandbox"`
-//		Engine    string   `json:"engine"`                   // as it calls itself
-//		Program   *Program `json:"engine_program,omitempty"` // nil: the host's own
-//		Workspace string   `json:"workspace"`
-//
-//		// For EventDecision.
-//		Dir      string   `json:"dir,omitempty"`
-//		Argv     []string `json:"argv,omitempty"`
-//		Script   string   `json:"script,omitempty"`
-//		Decision string   `json:"decision,omitempty"` // "sandboxed", "unsandboxed" or "denied"
-//		Rule     string   `json:"rule,omitempty"`
-//		Reason   string   `json:"reason,omitempty"`
-//		// Raw has all arguments, in base64, if one of them is not UTF-8. Argv then shows them with
-//		// replacement characters.
-//		Raw [][]byte `json:"argv_base64,omitempty"`
-//		// RawScript and RawDir are the script and the directory, each if it is not UTF-8.
-//		RawScript []byte `json:"script_base64,omitempty"`
-//		RawDir    []byte `json:"dir_base64,omitempty"`
-//		// Shortened says that the record has only a part of the arguments or of the script.
-//		Shortened bool `json:"shortened,omitempty"`
-//
-//		// For EventEnd.
-//		Outcome    string `json:"outcome,omitempty"` // "exited", "signaled", "timed_out" or "failed"
-//		ExitCode   *int   `json:"exit_code,omitempty"`
-//		Signal     int    `json:"signal,omitempty"`
-//		DurationMS *int64 `json:"duration_ms,omitempty"` // of a command that ran; 0 is less than a millisecond
-//		Error      string `json:"error,omitempty"`
-//		// Status is set with Error. It is the exit status of sbxhost exec: 127 for a missing command,
-//		// 126 for one that cannot be executed, 125 for a sandbox that failed.
-//		Status int `json:"status,omitempty"`
-//		// Network lists the connections of the command, made and refused, if its definition lists names
-//		// or ports. EventSession also has it.
-//		Network []NetworkUse `json:"network,omitempty"`
-//	}
-type AuditRecord = audit.Record
-
 // NetworkUse counts a command's connections to one name and port.
 //
 //	type NetworkUse struct {
@@ -110,31 +63,16 @@ type AuditRecord = audit.Record
 //	}
 type NetworkUse = audit.NetworkUse
 
-// ApprovalStore stores approvals; see [OpenApprovals].
-//
-//	type ApprovalStore struct{ ... }
-//	func (s *ApprovalStore) FirstToday(ctx context.Context, what string) (bool, error)
-//	func (s *ApprovalStore) AddFindings(ctx context.Context, made []Finding, still func(*Finding) bool) error
-//	func (s *ApprovalStore) Findings() ([]Finding, error)
-//	func (s *ApprovalStore) AcknowledgeFindings(ctx context.Context, seen []Finding) error
-//	func (s *ApprovalStore) Dir() string
-//	func (s *ApprovalStore) Find(ctx context.Context, key Key, session string) (*Approval, error)
-//	func (s *ApprovalStore) Peek(key Key, session string) (*Approval, error)
-//	func (s *ApprovalStore) Add(ctx context.Context, key Key, scope Scope, session string, ttl time.Duration, reason string) (*Approval, error)
-//	func (s *ApprovalStore) List() ([]Approval, error)
-//	func (s *ApprovalStore) Revoke(ctx context.Context, matches func(*Approval) bool) ([]Approval, error)
-//	func (s *ApprovalStore) Trusts(path string, content []byte) (bool, *TrustedFile, error)
-//	func (s *ApprovalStore) AddTrust(ctx context.Context, path string, content []byte) error
-//	func (s *ApprovalStore) RevokeTrust(ctx context.Context, path string) (bool, error)
-//	func (s *ApprovalStore) TrustList() ([]TrustedFile, error)
-type ApprovalStore = approvals.Store
-
 // ApprovalScope is how long an approval that [Cmd.Approve] stores is valid.
 type ApprovalScope = approvals.Scope
 
-// OpenApprovals opens the store in a directory. The store creates the directory with the first
-// approval.
-func OpenApprovals(dir string) *ApprovalStore { return approvals.Open(dir) }
+// StoredApprovals lists the valid approvals in an ApprovalOptions.Dir.
+func StoredApprovals(dir string) ([]approvals.Approval, error) { return approvals.Open(dir).List() }
+
+// RevokeApprovals removes the matching approvals from an ApprovalOptions.Dir, and returns them.
+func RevokeApprovals(ctx context.Context, dir string, matches func(*approvals.Approval) bool) ([]approvals.Approval, error) {
+	return approvals.Open(dir).Revoke(ctx, matches)
+}
 
 // ApprovalOptions decide about commands that would run without a sandbox. The zero value asks the
 // Approver for each, and stores nothing.
@@ -148,8 +86,9 @@ type ApprovalOptions struct {
 	SessionTTL time.Duration
 	// Session names the session that approvals belong to; empty means the login session.
 	Session string
-	// Store stores approvals; nil stores nothing. Its directory is never writable inside.
-	Store *ApprovalStore
+	// Dir is the absolute path of the directory that stores approvals; empty stores nothing. The
+	// first approval creates it. No command can write there.
+	Dir string
 }
 
 // Approver asks a person whether a command may run without a sandbox. Calls

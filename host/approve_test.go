@@ -28,7 +28,7 @@ func TestApprovalCoversTheEnvironment(t *testing.T) {
 	}
 	with := func(d host.Definition, workspace map[string]string, env []string) *host.Cmd {
 		h := s.host(t, d, func(o *host.Options) {
-			o.Approvals.Store, o.Workspace.Env = store, workspace
+			o.Approvals.Dir, o.Workspace.Env = store.Dir(), workspace
 			o.Credentials = map[string]host.Credential{"github": {Pass: true}}
 			o.Environ = append(o.Environ, "SET=x")
 		})
@@ -82,7 +82,7 @@ func TestApproverConcurrently(t *testing.T) {
 	s := stubs{platform: brokenStub(), noop: noopStub()}
 	store := approvals.Open(filepath.Join(t.TempDir(), "state"))
 	h := s.host(t, host.Definition{}, func(o *host.Options) {
-		o.Approvals.Store = store
+		o.Approvals.Dir = store.Dir()
 		o.Approver = func(_ context.Context, r host.ApprovalRequest) (policy.Approval, error) {
 			asking.Done()
 			asking.Wait() // all of them are in here at once
@@ -102,7 +102,7 @@ func TestApproverConcurrently(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if list, err := store.List(); err != nil || len(list) != count/2 || len(s.noop.runs) != count/2 {
+	if list, err := host.StoredApprovals(store.Dir()); err != nil || len(list) != count/2 || len(s.noop.runs) != count/2 {
 		t.Errorf("%d remembered, %d ran, %v", len(list), len(s.noop.runs), err)
 	}
 }
@@ -114,7 +114,7 @@ func TestApproverTooLate(t *testing.T) {
 	s := stubs{platform: brokenStub(), noop: noopStub()}
 	store := approvals.Open(filepath.Join(t.TempDir(), "state"))
 	h := s.host(t, host.Definition{}, func(o *host.Options) {
-		o.Approvals.Store = store
+		o.Approvals.Dir = store.Dir()
 		o.Approver = func(ctx context.Context, _ host.ApprovalRequest) (policy.Approval, error) {
 			cancel()
 			<-ctx.Done()

@@ -28,8 +28,8 @@ var errNotRecorded = errors.New("it was not recorded")
 func (h *Host) appendRecord(r audit.Record) error {
 	err := h.audit.Append(r)
 	if h.options.Record != nil {
-		r.Version, r.Time = 1, time.Now()
-		if refused := h.options.Record(r); refused != nil {
+		r.Time = time.Now()
+		if refused := h.options.Record(r.Line()); refused != nil {
 			err = errors.Join(err, fmt.Errorf("%w: %w", errNotRecorded, refused))
 		}
 	}

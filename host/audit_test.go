@@ -64,12 +64,12 @@ func TestRecordCallback(t *testing.T) {
 		var refusal error
 		record := func(o *host.Options) {
 			o.AuditLog = path
-			o.Record = func(r audit.Record) error {
+			o.Record = recording(func(r audit.Record) error {
 				mu.Lock()
 				defer mu.Unlock()
 				got = append(got, r)
 				return refusal
-			}
+			})
 		}
 		s := stubs{platform: &stubEngine{name: "bwrap"}}
 		h := s.host(t, host.Definition{}, record)
@@ -108,7 +108,7 @@ func TestNoSessionIsLogged(t *testing.T) {
 			if caller != nil {
 				caller.Environ, caller.Dir = o.Environ, o.Dir
 			}
-			o.Record = func(r audit.Record) error { got = append(got, r); return nil }
+			o.Record = recording(func(r audit.Record) error { got = append(got, r); return nil })
 		})
 		cmd := h.Command(t.Context(), "", "true")
 		cmd.Caller, cmd.Review = caller, "r"
@@ -141,10 +141,10 @@ func TestAuditOfAbandoned(t *testing.T) {
 			got, records := []string{}, make(chan string, 10)
 			s := stubs{platform: engine}
 			h := s.host(t, host.Definition{}, func(o *host.Options) {
-				o.Record = func(r audit.Record) error {
+				o.Record = recording(func(r audit.Record) error {
 					records <- strings.Join([]string{string(r.Event), r.Decision, r.Rule, r.Outcome}, "|")
 					return nil
-				}
+				})
 			})
 			cmd := h.Command(t.Context(), "", "true")
 			cmd.Timeout = timeout

@@ -4,7 +4,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,6 +24,9 @@ func (h *Host) sessionTTL() time.Duration {
 	return approvals.DefaultTTL
 }
 
+// store is where approvals and findings are.
+func (h *Host) store() *approvals.Store { return approvals.Open(h.options.Approvals.Dir) }
+
 // approvalSession names the session that approvals belong to.
 func (h *Host) approvalSession() (string, error) {
 	if name := h.options.Approvals.Session; name != "" {
@@ -36,12 +38,8 @@ func (h *Host) approvalSession() (string, error) {
 // stored returns the stored approval of a command. After an error, which the caller reports, there
 // is none.
 func (h *Host) stored(ctx context.Context, r *ApprovalRequest) (policy.Approval, error) {
-	store := h.options.Approvals.Store
-	if store == nil {
-		return policy.NoApproval, nil
-	}
 	session, _ := h.approvalSession() // without one, approvals for a session do not count
-	found, err := store.Find(ctx, r.key(), session)
+	found, err := h.store().Find(ctx, r.key(), session)
 	return approvalOf(found), err
 }
 
@@ -61,10 +59,6 @@ func (h *Host) remember(ctx context.Context, r *ApprovalRequest, answer policy.A
 }
 
 func (h *Host) approve(ctx context.Context, r *ApprovalRequest, scope approvals.Scope) error {
-	store := h.options.Approvals.Store
-	if store == nil {
-		return errors.New("this program stores no approvals")
-	}
 	session := ""
 	if scope == approvals.Session {
 		var err error
@@ -72,7 +66,7 @@ func (h *Host) approve(ctx context.Context, r *ApprovalRequest, scope approvals.
 			return err
 		}
 	}
-	_, err := store.Add(ctx, r.key(), scope, session, h.sessionTTL(), r.Decision.Reason)
+	_, err := h.store().Add(ctx, r.key(), scope, session, h.sessionTTL(), r.Decision.Reason)
 	return err
 }
 
@@ -171,7 +165,7 @@ func (c *Cmd) request(ctx context.Context, opened *sandbox.Handle) (ApprovalRequ
 	}
 	r := ApprovalRequest{
 		Sandbox: opened.Name, Args: c.Args, Script: c.Script, Dir: command.Dir, Workspace: c.host.Root(),
-		SessionTTL: c.host.sessionTTL(), Remembers: c.host.options.Approvals.Store != nil,
+		SessionTTL: c.host.sessionTTL(), Remembers: c.host.options.Approvals.Dir != "",
 		environ: env.Exact(c.Env, facts.NewEnvironment(c.callerEnviron()).Lookup), defined: env.Defined(&opened.Definition, c.host.credentials(), c.host.options.Workspace.Env),
 	}
 	if slices.Contains(c.environmentNotes, facts.MachinesTemp) {

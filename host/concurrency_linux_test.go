@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/audit"
 	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -528,12 +529,12 @@ func TestLateLookIsNoAlarm(t *testing.T) {
 	h := new(stubs).host(t, host.Definition{Engine: "bwrap"}, func(o *host.Options) {
 		o.Environ = append(o.Environ, "XDG_STATE_HOME="+state)
 		o.Inject["bwrap"] = &stubEngine{name: "bwrap"}
-		o.Record = func(r host.AuditRecord) error {
+		o.Record = recording(func(r audit.Record) error {
 			if r.Event == "end" && !ended.Swap(true) {
 				<-release
 			}
 			return nil
-		}
+		})
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := h.Command(ctx, "", "true")

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/audit"
 	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -92,9 +93,9 @@ func TestReportOfARefusal(t *testing.T) {
 		if tt.def.Engine == "" {
 			tt.def.Engine = "bwrap"
 		}
-		logged := make(chan host.AuditRecord, 2)
+		logged := make(chan audit.Record, 2)
 		cmd := s.host(t, tt.def, func(o *host.Options) {
-			o.Record = func(r host.AuditRecord) error { logged <- r; return nil }
+			o.Record = recording(func(r audit.Record) error { logged <- r; return nil })
 		}).Command(ctx, tt.sandbox, "true")
 		if tt.change != nil {
 			tt.change(cmd)
@@ -110,7 +111,7 @@ func TestReportOfARefusal(t *testing.T) {
 			want.Status = 125
 		}
 		// The last decision counts. On a busy machine it comes after Start has given up.
-		var decision host.AuditRecord
+		var decision audit.Record
 		for decision.Decision != want.Decision || decision.Rule != want.Rule {
 			decision = <-logged
 		}

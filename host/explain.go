@@ -83,14 +83,14 @@ func (c *Cmd) explainRoute() (*sandbox.Handle, policy.Decision, error) {
 		return nil, d, err
 	}
 	facts.Sensitive = c.host.machine.SensitiveFiles()
-	if store := c.host.options.Approvals.Store; store != nil && d.Ask {
+	if d.Ask {
 		request, err := c.request(c.ctx, opened)
 		if err != nil {
 			opened.Release()
 			return nil, d, err
 		}
 		session, _ := c.host.approvalSession()
-		found, err := store.Peek(request.key(), session)
+		found, err := c.host.store().Peek(request.key(), session)
 		if err != nil {
 			c.earlyNotes = append(c.earlyNotes, err.Error())
 		}

@@ -11,24 +11,17 @@ import (
 )
 
 // Findings returns the files that programs outside of sandboxes obey, and that commands of any Host
-// with this store made or changed. It omits files that no longer exist, and those that
+// with this ApprovalOptions.Dir made or changed. It omits files that no longer exist, and those that
 // [Host.AcknowledgeFindings] has removed from the list.
 func (h *Host) Findings() ([]approvals.Finding, error) {
-	store := h.options.Approvals.Store
-	if store == nil {
-		return nil, nil
-	}
-	list, err := store.Findings()
+	list, err := h.store().Findings()
 	return slices.DeleteFunc(list, func(t approvals.Finding) bool { return !facts.StillPresent(&t) }), err
 }
 
 // AcknowledgeFindings returns these findings and removes them from the list, because a person has
 // seen them. It also removes files that no longer exist.
 func (h *Host) AcknowledgeFindings(ctx context.Context) (seen []approvals.Finding, err error) {
-	store := h.options.Approvals.Store
-	if store == nil {
-		return nil, nil
-	}
+	store := h.store()
 	list, err := store.Findings()
 	if err != nil || len(list) == 0 {
 		return nil, err

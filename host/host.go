@@ -77,6 +77,8 @@ func (h *Host) validate() error {
 	switch {
 	case o.StartTimeout < 0:
 		return errors.New("Options.StartTimeout is negative")
+	case o.Approvals.Dir != "" && !filepath.IsAbs(o.Approvals.Dir):
+		return errors.New("Options.Approvals.Dir is not absolute")
 	case o.Approvals.SessionTTL < 0:
 		return errors.New("Options.Approvals.SessionTTL is negative")
 	case len(h.engines.Names()) == 0:

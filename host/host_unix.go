@@ -131,8 +131,8 @@ func (h *Host) Renew(sets map[string]Credential, environ []string) error {
 
 // openRecords opens the audit log, and returns the paths of this Host's records.
 func (h *Host) openRecords() (records []view.HostPath, err error) {
-	if store := h.options.Approvals.Store; store != nil {
-		records = append(records, view.HostPath{Path: store.Dir(), Attribute: "approvals", Description: "what was approved", Kind: view.HostState})
+	if dir := h.options.Approvals.Dir; dir != "" {
+		records = append(records, view.HostPath{Path: dir, Attribute: "approvals", Description: "what was approved", Kind: view.HostState})
 	}
 	path := h.options.AuditLog
 	if filepath.IsAbs(path) {
@@ -242,11 +242,11 @@ func (h *Host) sessionOf(opened *sandbox.Handle) SessionReport {
 
 // keepFindings adds a command's findings to the list. It returns why it could not.
 func (h *Host) keepFindings(made *facts.Changes) string {
-	store, list := h.options.Approvals.Store, made.Findings()
-	if store == nil || len(list) == 0 {
+	list := made.Findings()
+	if h.options.Approvals.Dir == "" || len(list) == 0 {
 		return ""
 	}
-	err := store.AddFindings(context.Background(), list, facts.StillPresent)
+	err := h.store().AddFindings(context.Background(), list, facts.StillPresent)
 	if err != nil && !errors.Is(err, approvals.ErrTampered) { // such as root's store in the home of a user, which Findings reports
 		return "cannot write the list of what commands made: " + err.Error()
 	}

@@ -356,12 +356,12 @@ func testKeptNetworkIsLogged(t *testing.T, end func(*host.Host) error) {
 		d := o.Sandboxes["dev"]
 		d.Network = host.Network{Names: []string{"a.example"}}
 		o.Sandboxes["dev"] = d
-		o.Record = func(r audit.Record) error {
+		o.Record = recording(func(r audit.Record) error {
 			mu.Lock()
 			defer mu.Unlock()
 			records = append(records, r)
 			return nil
-		}
+		})
 	})
 	output(t, h, "dev", "(until test -e go; do sleep 0.02; done; getent hosts b.example; echo >tried; exec sleep 1000) </dev/null >/dev/null 2>&1 &")
 	mu.Lock()

@@ -57,10 +57,10 @@ type Options struct {
 	// AuditLog is the absolute path of the log of decisions and ends; empty means none. A command
 	// that cannot be logged does not run.
 	AuditLog string
-	// Record, if set, receives each decision before the command runs, and each end before Wait
-	// returns, also without a log. Several goroutines may call it. After an error the command does
-	// not run. A record's Command joins the end to the decision.
-	Record func(AuditRecord) error
+	// Record, if set, receives the lines of the log, also without a log: JSON, each decision before
+	// the command runs, and each end before Wait returns. Several goroutines may call it. After an
+	// error the command does not run. See docs/policy.md.
+	Record func(line []byte) error
 
 	// Protected are host files that no command may write, even in a writable bind: the
 	// configuration in force.

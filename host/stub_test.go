@@ -2,13 +2,16 @@ package host_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/audit"
 	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -118,7 +121,7 @@ type stubProcess struct{}
 
 func (stubProcess) Wait(context.Context) (shared.Result, error) { return shared.Result{}, nil }
 
-func (stubProcess) Signal(context.Context, shared.Signal) error { return os.ErrProcessDone }
+func (stubProcess) Signal(context.Context, syscall.Signal) error { return os.ErrProcessDone }
 
 func (stubProcess) Events() <-chan shared.Event { return nil }
 
@@ -169,5 +172,16 @@ func answering(a policy.Approval, asked *[]host.ApprovalRequest) host.Approver {
 	return func(_ context.Context, r host.ApprovalRequest) (policy.Approval, error) {
 		*asked = append(*asked, r)
 		return a, nil
+	}
+}
+
+// recording is an Options.Record that decodes the lines.
+func recording(record func(audit.Record) error) func([]byte) error {
+	return func(line []byte) error {
+		var r audit.Record
+		if err := json.Unmarshal(line, &r); err != nil {
+			return err
+		}
+		return record(r)
 	}
 }

@@ -68,7 +68,7 @@ func TestApprovalsAreRemembered(t *testing.T) {
 	s := stubs{platform: brokenStub(), noop: noopStub()}
 	store := approvals.Open(filepath.Join(t.TempDir(), "state"))
 	options := func(o *host.Options) {
-		o.Approvals.Store, o.Approvals.Session = store, "work"
+		o.Approvals.Dir, o.Approvals.Session = store.Dir(), "work"
 		o.Approver = answering(policy.ApprovedSession, &asked)
 	}
 	run := func(change func(*host.Options), args ...string) {
@@ -253,7 +253,7 @@ func TestApproveAhead(t *testing.T) {
 	t.Parallel()
 	store := approvals.Open(filepath.Join(t.TempDir(), "state"))
 	s := stubs{platform: brokenStub(), noop: noopStub()}
-	h := s.host(t, host.Definition{}, func(o *host.Options) { o.Approvals.Store = store })
+	h := s.host(t, host.Definition{}, func(o *host.Options) { o.Approvals.Dir = store.Dir() })
 	if _, err := h.Command(t.Context(), "", "make").Approve(approvals.Once); err != nil {
 		t.Fatal(err)
 	}
@@ -266,9 +266,9 @@ func TestApproveAhead(t *testing.T) {
 	for name, change := range map[string]func(*host.Options){
 		"deny":   func(o *host.Options) { o.Approvals.Mode = policy.ModeDeny },
 		"always": func(o *host.Options) { o.Approvals.Mode = policy.ModeAlways },
-		"store":  func(o *host.Options) { o.Approvals.Store = nil },
+		"store":  func(o *host.Options) { o.Approvals.Dir = "" },
 	} {
-		h := s.host(t, host.Definition{}, func(o *host.Options) { o.Approvals.Store = store; change(o) })
+		h := s.host(t, host.Definition{}, func(o *host.Options) { o.Approvals.Dir = store.Dir(); change(o) })
 		if _, err := h.Command(t.Context(), "", "make").Approve(approvals.Always); err == nil {
 			t.Errorf("%s: approved", name)
 		}

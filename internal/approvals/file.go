@@ -25,7 +25,7 @@ var lockPatience = 10 * time.Second
 // read returns the file's text; nil if there is no file.
 func (d document) read() ([]byte, error) {
 	dir, err := d.openDir()
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || d.dir == "" {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
@@ -37,6 +37,9 @@ func (d document) read() ([]byte, error) {
 // openDir opens the store's directory. Nobody else may be able to write to it: such a user could
 // replace the file despite its mode.
 func (d document) openDir() (*os.File, error) {
+	if d.dir == "" {
+		return nil, errors.New("this program stores no approvals")
+	}
 	at, err := hostpath.Resolve("/", d.dir, nil)
 	if err != nil {
 		return nil, err
@@ -110,7 +113,7 @@ func (d document) readIn(dir *os.File) ([]byte, error) {
 // locked calls do with the store's directory, under the lock of all writers. The lock has its own
 // file, because writers replace the store's file.
 func (d document) locked(ctx context.Context, do func(dir *os.File) error) error {
-	if _, err := os.Stat(d.dir); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(d.dir); errors.Is(err, fs.ErrNotExist) && d.dir != "" {
 		if err := hostpath.MakePrivate(d.dir, 0o700); err != nil {
 			return err
 		}

@@ -96,7 +96,8 @@ type Store struct {
 	now func() (BootTime, error)
 }
 
-// Open returns the store of a directory. The first write creates the directory.
+// Open returns the store of a directory. The first write creates the directory. Without a directory,
+// the store is empty, and a write fails.
 func Open(dir string) *Store { return &Store{dir: dir, now: Now} }
 
 // Dir returns the store's directory.

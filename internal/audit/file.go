@@ -62,7 +62,7 @@ func write(f *os.File, r Record) error {
 	if r.Time.IsZero() {
 		r.Time = time.Now() // under the lock, so that times are in order
 	}
-	line := r.line()
+	line := r.Line()
 	if size > 0 {
 		var last [1]byte
 		if _, err := f.ReadAt(last[:], size-1); err != nil {

@@ -192,7 +192,7 @@ func TestShortened(t *testing.T) {
 		emoji := strings.Repeat("x", shift) + strings.Repeat("\U0001f600", maxText)
 		r := Record{Argv: []string{emoji}, Script: emoji, Reason: emoji}
 		var back Record
-		if err := json.Unmarshal(r.line(), &back); err != nil || back.Raw != nil || back.RawScript != nil ||
+		if err := json.Unmarshal(r.Line(), &back); err != nil || back.Raw != nil || back.RawScript != nil ||
 			!strings.HasPrefix(emoji, back.Script) || !strings.HasPrefix(emoji, back.Argv[0]) || len(back.Script) < maxText-4 {
 			t.Errorf("%d: %v, raw %v %v", shift, err, back.Raw, back.RawScript)
 		}
@@ -391,7 +391,7 @@ func FuzzLine(f *testing.F) {
 		f.Add(seed, seed)
 	}
 	f.Fuzz(func(t *testing.T, arg, script string) {
-		line := Record{Argv: []string{arg}, Script: script}.line()
+		line := Record{Argv: []string{arg}, Script: script}.Line()
 		var back Record
 		if err := json.Unmarshal(line, &back); err != nil {
 			t.Fatalf("%q: %v", line, err)
@@ -408,10 +408,10 @@ func FuzzLine(f *testing.F) {
 // A command that took no millisecond has taken a time, too.
 func TestShortDuration(t *testing.T) {
 	t.Parallel()
-	if line := string(Record{Event: EventEnd, DurationMS: new(int64(0))}.line()); !strings.Contains(line, `"duration_ms":0`) {
+	if line := string(Record{Event: EventEnd, DurationMS: new(int64(0))}.Line()); !strings.Contains(line, `"duration_ms":0`) {
 		t.Errorf("%s", line)
 	}
-	if line := string(Record{Event: EventDecision}.line()); strings.Contains(line, "duration_ms") {
+	if line := string(Record{Event: EventDecision}.Line()); strings.Contains(line, "duration_ms") {
 		t.Errorf("%s", line)
 	}
 }

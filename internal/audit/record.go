@@ -117,8 +117,8 @@ type Program struct {
 // each, so that one command cannot make the log turn over.
 const maxText = 16 << 10
 
-// line is the record as it is written, with its newline.
-func (r Record) line() []byte {
+// Line is the record as it is written, with its newline.
+func (r Record) Line() []byte {
 	r.Version = 1
 	r.Time = r.Time.UTC()
 	if left, short := shorten(r.Argv); short {

@@ -318,7 +318,7 @@ func TestCapabilities(t *testing.T) {
 	out, err := w.apply(Choice{})
 	var refused []string
 	for _, c := range out.Refused {
-		refused = append(refused, c.Path)
+		refused = append(refused, c.path)
 	}
 	if !errors.Is(err, ErrBlocked) || !slices.Equal(refused, []string{"edit", "new"}) || len(out.Applied) > 0 {
 		t.Errorf("refused %q, applied %d, %v", refused, len(out.Applied), err)

@@ -26,7 +26,9 @@ func (c *Caller) EvalInput() config.EvalInput {
 func (c *Caller) Complete(o *host.Options) (err error) {
 	o.Dir, o.Environ, o.Builtins, o.Inject = c.Dir, c.Environ, c.Builtins, c.Inject
 	if approvals.Dir(c.Getenv) != "" {
-		if o.Approvals.Store, err = c.Store(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		if store, err := c.Store(); err == nil {
+			o.Approvals.Dir = store.Dir()
+		} else if !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
 	}

@@ -92,8 +92,8 @@ func (e *Execution) event(ev shared.Event) {
 
 // firstToday reports whether this text was not printed for this sandbox during the last day.
 func (e *Execution) firstToday(message string) bool {
-	store := e.setup.Options.Approvals.Store
-	if store == nil {
+	store, err := e.Store()
+	if err != nil {
 		return true
 	}
 	first, err := store.FirstToday(context.Background(), fmt.Sprintf("%s\x00%s\x00%s", e.setup.File.Path(), e.setup.Sandbox, message))

@@ -30,17 +30,12 @@ import (
 type hostKey struct {
 	setup setup.Setup // without a File
 	file  string
-	store string // where approvals are; each setup has its own store
 	root  string // of a discovered workspace: a path can lead to another one later
 }
 
 // key is the key of a Host for a setup with options.
 func key(s *setup.Setup, options host.Options) *hostKey {
-	k := &hostKey{setup.Setup{Config: inforce.Config{Origin: s.Origin, Options: options}, Sandbox: s.Sandbox}, s.File.Path(), "", ""}
-	if store := options.Approvals.Store; store != nil {
-		k.store, k.setup.Options.Approvals.Store = store.Dir(), nil
-	}
-	return k
+	return &hostKey{setup.Setup{Config: inforce.Config{Origin: s.Origin, Options: options}, Sandbox: s.Sandbox}, s.File.Path(), ""}
 }
 
 // newHost makes the Host of a key. The server would judge PATH, or a bind, by where it leads in the

@@ -14,8 +14,6 @@ import (
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/setup"
 	"github.com/sbxhost/sbxhost/config"
 	"github.com/sbxhost/sbxhost/host"
-	"github.com/sbxhost/sbxhost/internal/approvals"
-	"github.com/sbxhost/sbxhost/internal/audit"
 	"github.com/sbxhost/sbxhost/internal/policy"
 	"github.com/sbxhost/sbxhost/internal/testing/fields"
 	"github.com/sbxhost/sbxhost/plugins/noop"
@@ -24,11 +22,10 @@ import (
 
 // others are values of what package fields cannot make.
 var others = map[reflect.Type][2]any{
-	reflect.TypeFor[*approvals.Store]():         {approvals.Open("/one"), approvals.Open("/two")},
-	reflect.TypeFor[shared.Engine]():            {noop.New(), noop.New()},
-	reflect.TypeFor[hclog.Logger]():             {hclog.New(nil), hclog.New(nil)},
-	reflect.TypeFor[host.Approver]():            {host.Approver(nil), host.Approver(approve)},
-	reflect.TypeFor[func(audit.Record) error](): {(func(audit.Record) error)(nil), func(audit.Record) error { return nil }},
+	reflect.TypeFor[shared.Engine]():      {noop.New(), noop.New()},
+	reflect.TypeFor[hclog.Logger]():       {hclog.New(nil), hclog.New(nil)},
+	reflect.TypeFor[host.Approver]():      {host.Approver(nil), host.Approver(approve)},
+	reflect.TypeFor[func([]byte) error](): {(func([]byte) error)(nil), func([]byte) error { return nil }},
 }
 
 func approve(context.Context, host.ApprovalRequest) (answer policy.Approval, err error) {
