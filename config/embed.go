@@ -55,7 +55,7 @@ func DecodeSandbox(body hcl.Body, ctx *hcl.EvalContext, opts SandboxOptions) (ho
 }
 
 func (d *decoder) embeddedOptions(body hcl.Body, config *hcl.Block, engine string, schemaOf func(string) (shared.OptionSchema, error)) json.RawMessage {
-	needed := LocateSandbox(body, "engine")
+	needed := locateSandbox(body, "engine")
 	if launch.IsAuto(engine) {
 		return nil // that is an error elsewhere
 	}

@@ -198,16 +198,16 @@ func TestVariablesAreNotShown(t *testing.T) {
 			for attribute, src := range everywhere(t, value) {
 				sources[attribute] = "engine \"mine\" {\n  source = \"/x\"\n}\nsandbox \"a\" {\n" + src + "\n}\n"
 			}
-			for _, r := range Reference() {
-				set := r.Name + " = " + value
-				switch r.Block {
+			for block, name := range Reference {
+				set := name + " = " + value
+				switch block {
 				case "sandbox", "session", "limits", "bind_paths": // tried everywhere
 				case "":
-					sources[r.Name] = set + "\nsandbox \"a\" {}\n"
+					sources[name] = set + "\nsandbox \"a\" {}\n"
 				case "engine", "credential":
-					sources[r.Block+".mine."+r.Name] = r.Block + " \"mine\" {\n  " + set + "\n}\nsandbox \"a\" {}\n"
+					sources[block+".mine."+name] = block + " \"mine\" {\n  " + set + "\n}\nsandbox \"a\" {}\n"
 				default:
-					sources[r.Block+"."+r.Name] = r.Block + " {\n  " + set + "\n}\nsandbox \"a\" {}\n"
+					sources[block+"."+name] = block + " {\n  " + set + "\n}\nsandbox \"a\" {}\n"
 				}
 			}
 			for _, attribute := range slices.Sorted(maps.Keys(sources)) {
@@ -275,12 +275,12 @@ func TestDiagnoseSandbox(t *testing.T) {
 		t.Fatal(diags)
 	}
 	line := func(body hcl.Body, attribute string) int {
-		return LocateSandbox(body, attribute).Start.Line
+		return locateSandbox(body, attribute).Start.Line
 	}
 	ours := parse(t, located)
 	for _, attribute := range []string{"network", "bind_paths", "bind_paths[0]", "bind_paths[1].host", "limits.memory", "limits.pids", "config.image", "config.inner.y[0]"} {
 		at, _ := ours.Locate("a", attribute)
-		if got := LocateSandbox(nativeBody, attribute); got.Start.Line != at.Start.Line || got.Filename != "own.hcl" {
+		if got := locateSandbox(nativeBody, attribute); got.Start.Line != at.Start.Line || got.Filename != "own.hcl" {
 			t.Errorf("%s: %v, want %v", attribute, got, at)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/sbxhost/sbxhost/internal/source"
 )
 
 // EvalInput is all that the expressions of a file can see of the machine. The zero value has no
@@ -210,7 +212,7 @@ func refersToWorkspace(expr hcl.Expression) hcl.Traversal {
 func unknownRoot(traversal hcl.Traversal) *hcl.Diagnostic {
 	name := traversal.RootName()
 	detail := fmt.Sprintf("There is no value named %q.", name)
-	switch near := Nearest(name, roots()); {
+	switch near := source.Nearest(name, roots()); {
 	case near != "":
 		detail += fmt.Sprintf(" Did you mean %q?", near)
 	case len(traversal) == 1:

@@ -19,8 +19,8 @@ import (
 // are errors.
 type Diagnostics = hcl.Diagnostics
 
-// BuiltinName replaces the path of the built-in default in diagnostics.
-const BuiltinName = "<built-in>"
+// builtinName replaces the path of the built-in default in diagnostics.
+const builtinName = "<built-in>"
 
 //go:embed default.hcl
 var builtin string
@@ -53,7 +53,7 @@ type sandboxBlock struct {
 // never nil; use it only if there are no errors.
 func Load(path string, input EvalInput) (*File, Diagnostics) {
 	if path == "" {
-		return Parse(BuiltinName, []byte(builtin), input)
+		return Parse(builtinName, []byte(builtin), input)
 	}
 	src, err := source.Read(path)
 	if err != nil {
@@ -134,11 +134,11 @@ func (f *File) Choose(name string) (string, error) {
 
 func (f *File) noSuchSandbox(name string) string {
 	detail := fmt.Sprintf("there is no sandbox %q.", name)
-	if near := Nearest(name, f.names); near != "" {
+	if near := source.Nearest(name, f.names); near != "" {
 		return detail + fmt.Sprintf(" Did you mean %q?", near)
 	}
 	where := "The file"
-	if f.source.Name == BuiltinName {
+	if f.source.Name == builtinName {
 		where = "The built-in configuration"
 	}
 	return detail + fmt.Sprintf(" %s defines %s.", where, list(quoted(f.names)))

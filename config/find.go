@@ -132,7 +132,7 @@ func isForeign(path string) bool {
 	for _, b := range body.Blocks {
 		names = append(names, b.Type)
 	}
-	return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return Nearest(name, namesOf(&fileSchema)) != "" })
+	return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return source.Nearest(name, namesOf(&fileSchema)) != "" })
 }
 
 // namedFile returns the file that somebody named.

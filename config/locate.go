@@ -48,10 +48,10 @@ func (f *File) locate(sandbox, attribute string) (at hcl.Range, attr *hcl.Attrib
 	return at, attr, true
 }
 
-// LocateSandbox finds the range of a sandbox's attribute in a body for [DecodeSandbox], spelled as
+// locateSandbox finds the range of a sandbox's attribute in a body for [DecodeSandbox], spelled as
 // in shared.Error: "bind_paths[1]", "limits.memory", "config.image". If the body does not set it,
 // the range is the nearest element around it, at last the body's own MissingItemRange.
-func LocateSandbox(body hcl.Body, attribute string) hcl.Range {
+func locateSandbox(body hcl.Body, attribute string) hcl.Range {
 	at, _ := locateInSandbox(body, body.MissingItemRange(), attribute)
 	return at
 }
@@ -119,10 +119,10 @@ func (f *File) Diagnose(sandbox string, err error) Diagnostics {
 }
 
 // DiagnoseSandbox adds ranges to an error of the host or an engine, from the body that
-// [DecodeSandbox] decoded: the range of the attribute in the error, or else that of
-// [LocateSandbox]. An error with several parts becomes several diagnostics.
+// [DecodeSandbox] decoded: the range of the attribute in the error, or else of the nearest element
+// around it. An error with several parts becomes several diagnostics.
 func DiagnoseSandbox(body hcl.Body, err error) hcl.Diagnostics {
-	return diagnose(err, "", func(attribute string) (hcl.Range, bool) { return LocateSandbox(body, attribute), false })
+	return diagnose(err, "", func(attribute string) (hcl.Range, bool) { return locateSandbox(body, attribute), false })
 }
 
 // diagnose adds a range to each part of err. It omits the reason if the value is secret.

@@ -2,27 +2,7 @@ package config
 
 import (
 	"strings"
-
-	"github.com/agext/levenshtein"
 )
-
-// Nearest returns the candidate that name probably means, or "". A short name must match more closely,
-// or it would resemble every other.
-func Nearest(name string, candidates []string) string {
-	best, limit := "", 2
-	if len(name) <= 3 {
-		limit = 1
-	}
-	if len(name) > 64 {
-		return "" // our names are shorter, and the comparison is quadratic
-	}
-	for _, c := range candidates {
-		if d := levenshtein.Distance(strings.ToLower(name), strings.ToLower(c), nil); d <= limit {
-			best, limit = c, d-1
-		}
-	}
-	return best
-}
 
 // list joins names as prose: "a, b and c".
 func list(names []string) string {

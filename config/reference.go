@@ -1,24 +1,11 @@
 package config
 
-import (
-	"maps"
-	"slices"
+import "github.com/hashicorp/hcl/v2"
 
-	"github.com/hashicorp/hcl/v2"
-)
-
-// AttributeReference is one attribute of the language, for documentation and for editors.
-type AttributeReference struct {
-	// Block is the kind of its block: "" for the top level, else "workspace", "approvals", "audit",
-	// "mcp", "credential", "engine", "sandbox", "limits", or "bind_paths" for an object in that
-	// list.
-	Block string
-	Name  string
-}
-
-// Reference lists all attributes, block by block.
-func Reference() []AttributeReference {
-	var list []AttributeReference
+// Reference yields all attributes of the language, for documentation and for editors. The kind of a
+// block is "" for the top level, else "workspace", "approvals", "audit", "mcp", "credential",
+// "engine", "sandbox", "session", "limits", or "bind_paths" for an object in that list.
+func Reference(yield func(block, name string) bool) {
 	for _, b := range []struct {
 		name   string
 		schema *hcl.BodySchema
@@ -27,11 +14,9 @@ func Reference() []AttributeReference {
 		{"credential", &credentialSchema.schema}, {"engine", &engineSchema.schema}, {"sandbox", &sandboxSchema.schema}, {"session", &sessionSchema.schema}, {"limits", &limitsSchema.schema}, {"bind_paths", &bindSchema.schema},
 	} {
 		for _, a := range b.schema.Attributes {
-			list = append(list, AttributeReference{Block: b.name, Name: a.Name})
+			if !yield(b.name, a.Name) {
+				return
+			}
 		}
 	}
-	return list
 }
-
-// FunctionNames lists the functions of expressions, sorted.
-func FunctionNames() []string { return slices.Sorted(maps.Keys(functions())) }

@@ -12,6 +12,7 @@ import (
 	"github.com/sbxhost/sbxhost/host"
 	"github.com/sbxhost/sbxhost/internal/env"
 	"github.com/sbxhost/sbxhost/internal/launch"
+	"github.com/sbxhost/sbxhost/internal/source"
 	"github.com/sbxhost/sbxhost/internal/view"
 )
 
@@ -60,7 +61,7 @@ func (d *decoder) engine(it item) string {
 	if it.hidden {
 		detail = "The value is not the name of an engine."
 	}
-	if near := Nearest(s, append(known, "bubblewrap")); near != "" && !it.hidden {
+	if near := source.Nearest(s, append(known, "bubblewrap")); near != "" && !it.hidden {
 		detail += fmt.Sprintf(" Did you mean %q?", near)
 	} else {
 		detail += fmt.Sprintf(" There are %s.", list(quoted(known)))
@@ -126,7 +127,7 @@ func (d *decoder) bind(it item) (host.Bind, bool) {
 		}
 		names := namesOf(&bindSchema.schema)
 		detail := " It takes " + list(names) + "."
-		if near := Nearest(f.key, names); near != "" && !f.hiddenKey {
+		if near := source.Nearest(f.key, names); near != "" && !f.hiddenKey {
 			detail = fmt.Sprintf(" Did you mean %q?", near)
 		}
 		d.report(f.keyAt, "Unknown attribute", fmt.Sprintf("%s: %s is not one of its attributes.%s", it.name, f.showKey(), detail))

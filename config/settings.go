@@ -21,9 +21,7 @@ type Setting struct {
 	// Value is for people. For variables it has only their names. A default without a value is
 	// "none", or "[]" for a list.
 	Value string
-	// File and Line are where the file sets it; the line is 0 for a default.
-	File string
-	Line int
+	Line  int // where the file sets it; 0 for a default
 }
 
 // Settings returns the values in force for a sandbox with options, which are the file's with the
@@ -32,11 +30,7 @@ type Setting struct {
 func (f *File) Settings(sandbox string, o host.Options, schema shared.OptionSchema) []Setting {
 	var list []Setting
 	add := func(attribute, value string) {
-		s := Setting{Attribute: attribute, Value: value}
-		if line := f.line(sandbox, attribute); line > 0 {
-			s.File, s.Line = f.source.Name, line
-		}
-		list = append(list, s)
+		list = append(list, Setting{attribute, value, f.line(sandbox, attribute)})
 	}
 	d := o.Sandboxes[sandbox]
 	add("default_sandbox", cmp.Or(o.DefaultSandbox, "none"))

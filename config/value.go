@@ -10,6 +10,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/sbxhost/sbxhost/internal/source"
 )
 
 // decoder turns expressions into plain values and collects all errors.
@@ -186,7 +188,7 @@ func (d *decoder) oneOf(it item, allowed ...string) (string, bool) {
 
 // didYouMean asks whether a value means one of those allowed; "" if it is like none.
 func didYouMean(it item, s string, allowed []string) string {
-	if near := Nearest(s, allowed); near != "" && !it.hidden {
+	if near := source.Nearest(s, allowed); near != "" && !it.hidden {
 		return fmt.Sprintf(" (did you mean %q?)", near)
 	}
 	return ""

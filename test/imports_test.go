@@ -107,7 +107,7 @@ var rules = []rule{
 	{packages: "internal/launch", ours: []string{"internal/hostpath", "internal/paths", "shared", "internal/dial", "internal/engine/sandboxinit", "internal/wire"}, others: []string{"github.com/hashicorp/go-hclog"}},
 	{packages: "internal/sandbox", ours: []string{"internal/facts", "internal/launch", "internal/session", "internal/view", "internal/policy", "internal/review", "shared"}, others: []string{"github.com/hashicorp/go-hclog"}},
 	{packages: "host", ours: []string{"internal/denial", "internal/egress", "internal/env", "internal/facts", "internal/launch", "internal/sandbox", "internal/session", "internal/stdio", "internal/view", "internal/hostpath", "internal/policy", "internal/approvals", "internal/audit", "internal/review", "internal/sessiondir", "workspace", "internal/stubs", "shared", "internal/wire"}},
-	{packages: "internal/source", ours: []string{"internal/hostpath"}, others: []string{"github.com/hashicorp/hcl/v2"}},
+	{packages: "internal/source", ours: []string{"internal/hostpath"}, others: []string{"github.com/agext/levenshtein", "github.com/hashicorp/hcl/v2"}},
 	{packages: "config", ours: []string{"internal/source", "internal/egress", "host", "internal/launch", "internal/paths", "internal/env", "internal/view", "internal/policy", "shared", "internal/glob"}},
 	{packages: "cmd/internal/inforce", ours: []string{"internal/approvals", "config", "internal/source", "host", "internal/hostpath", "internal/launch", "internal/policy", "shared", "internal/wire"}, others: []string{"github.com/hashicorp/go-hclog"}},
 	{packages: "internal/serve", ours: []string{"internal/hostpath", "internal/frame", "internal/proc", "internal/wire"}, others: []string{"golang.org/x/sys"}},

@@ -43,8 +43,8 @@ func TestEveryTypoIsUnderstood(t *testing.T) {
 	t.Parallel()
 	type typo struct{ block, name string }
 	var typos []typo
-	for _, ref := range config.Reference() {
-		typos = append(typos, typo{ref.Block, ref.Name})
+	for block, name := range config.Reference {
+		typos = append(typos, typo{block, name})
 	}
 	for _, block := range []string{"sandbox", "engine", "workspace", "approvals", "session", "limits", "config"} {
 		typos = append(typos, typo{block: block})

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
-	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/internal/source"
 )
 
 // unknownCommand returns the error for an unknown command or subcommand. It names a similar one.
@@ -15,7 +15,7 @@ func unknownCommand(parent, word string) error {
 	help := strings.TrimSpace("sbxhost "+parent) + " -help"
 	message := fmt.Sprintf("there is no command %q", full)
 	hint := help + " lists what there is"
-	near := config.Nearest(word, below(parent))
+	near := source.Nearest(word, below(parent))
 	if full == "run" { // other tools have this command
 		near = "exec"
 	}

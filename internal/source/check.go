@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/agext/levenshtein"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
@@ -126,4 +127,22 @@ func sourceError(filename string, src []byte, start, end int, summary, detail st
 func position(src []byte, at int) hcl.Pos {
 	line := 1 + bytes.Count(src[:at], []byte{'\n'})
 	return hcl.Pos{Line: line, Column: at - bytes.LastIndexByte(src[:at], '\n'), Byte: at}
+}
+
+// Nearest returns the candidate that name probably means, or "". A short name must match more closely,
+// or it would resemble every other.
+func Nearest(name string, candidates []string) string {
+	best, limit := "", 2
+	if len(name) <= 3 {
+		limit = 1
+	}
+	if len(name) > 64 {
+		return "" // our names are shorter, and the comparison is quadratic
+	}
+	for _, c := range candidates {
+		if d := levenshtein.Distance(strings.ToLower(name), strings.ToLower(c), nil); d <= limit {
+			best, limit = c, d-1
+		}
+	}
+	return best
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sbxhost/sbxhost/config"
+	"github.com/sbxhost/sbxhost/internal/source"
 )
 
 // NewFlags returns a flag set that prints nothing itself.
@@ -54,7 +54,7 @@ func meantFlag(fs *flag.FlagSet, err error) error {
 	fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
 	near := map[string]string{"e": "env", "env-file": "env", "p": "publish", "w": "C", "workdir": "C"}[name] // flags of docker and others
 	if !slices.Contains(names, near) {
-		near = config.Nearest(name, names)
+		near = source.Nearest(name, names)
 	}
 	if near != "" {
 		return fmt.Errorf("there is no flag -%s; did you mean -%s?", name, near)

@@ -40,7 +40,7 @@ func settings(a *cli.App, file *config.File, sandbox string, options host.Option
 	for _, s := range file.Settings(sandbox, options, schema) {
 		out := settingJSON{Attribute: s.Attribute, Value: s.Value, Origin: cmp.Or(flags.FlagOf(s.Attribute), setup.VariableOf(a, s.Attribute), "default")}
 		if out.Origin == "default" && s.Line > 0 {
-			out.Origin, out.File, out.Line = "file", s.File, s.Line
+			out.Origin, out.File, out.Line = "file", file.Path(), s.Line
 		}
 		out.Differs = out.Origin != "default" && out.Value != defaults[s.Attribute]
 		list = append(list, out)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
@@ -178,9 +177,12 @@ func WithHint(s *Setup, err error) error {
 // fromFile reports whether a file can set an attribute.
 func fromFile(attribute string) bool {
 	first := strings.FieldsFunc(attribute, func(r rune) bool { return r == '.' || r == '[' || r == ' ' })[0]
-	return first == "config" || slices.ContainsFunc(config.Reference(), func(a config.AttributeReference) bool {
-		return a.Block == first || a.Name == first && (a.Block == "" || a.Block == "sandbox")
-	})
+	for block, name := range config.Reference {
+		if block == first || name == first && (block == "" || block == "sandbox") {
+			return true
+		}
+	}
+	return first == "config"
 }
 
 // NameOf returns a file's path, or a name for its absence.
