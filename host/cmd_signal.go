@@ -11,13 +11,12 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/launch"
-	"github.com/sbxhost/sbxhost/shared"
 )
 
 // Signal sends a signal to the command's process group. SIGKILL kills all that the command has
 // started. After the end it returns os.ErrProcessDone.
 func (c *Cmd) Signal(sig os.Signal) error {
-	number, ok := sig.(shared.Signal)
+	number, ok := sig.(syscall.Signal)
 	if !ok {
 		return fmt.Errorf("host: %v is not a signal of this system", sig)
 	}

@@ -1,6 +1,9 @@
 package shared
 
-import "context"
+import (
+	"context"
+	"syscall"
+)
 
 // An Engine isolates commands by one mechanism. It serves many sandboxes and commands at once.
 type Engine interface {
@@ -66,7 +69,7 @@ type Process interface {
 
 	// Signal sends sig to the command's process group. SIGKILL ends the command's whole sandbox.
 	// After the end it returns os.ErrProcessDone.
-	Signal(ctx context.Context, sig Signal) error
+	Signal(ctx context.Context, sig syscall.Signal) error
 
 	// Events returns a channel of events while the command runs. The engine closes it after the
 	// end. A slow or absent reader never delays the command: the engine drops events beyond a

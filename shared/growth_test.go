@@ -2,6 +2,7 @@ package shared_test
 
 import (
 	"context"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -28,6 +29,6 @@ func (minimalSandbox) Close(context.Context) (err error)                        
 func (minimalSandbox) Start(context.Context, shared.Command, shared.Stdio) (p shared.Process, err error) {
 	return
 }
-func (minimalProcess) Wait(context.Context) (r shared.Result, err error) { return }
-func (minimalProcess) Signal(context.Context, shared.Signal) (err error) { return }
-func (minimalProcess) Events() (events <-chan shared.Event)              { return }
+func (minimalProcess) Wait(context.Context) (r shared.Result, err error)  { return }
+func (minimalProcess) Signal(context.Context, syscall.Signal) (err error) { return }
+func (minimalProcess) Events() (events <-chan shared.Event)               { return }

@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// Signal is a signal's number on the host's machine.
-type Signal = syscall.Signal
-
 // Result is how a command ended.
 type Result struct {
 	Status   ExitStatus    // of the command itself
@@ -35,9 +32,9 @@ type Usage struct {
 
 // ExitStatus is how a process ended: by a code or by a signal.
 type ExitStatus struct {
-	Code       int    // 0 to 255; without meaning if Signal is set
-	Signal     Signal // the signal that killed it; 0 when it exited
-	CoreDumped bool   // the kernel dumped core
+	Code       int            // 0 to 255; without meaning if Signal is set
+	Signal     syscall.Signal // the signal that killed it; 0 when it exited
+	CoreDumped bool           // the kernel dumped core
 }
 
 // Success reports whether the exit code is 0.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -182,7 +183,7 @@ func (s *server) Signal(ctx context.Context, in *pb.SignalRequest) (_ *pb.Signal
 	if !runs {
 		return nil, os.ErrProcessDone
 	}
-	return &pb.SignalReply{}, p.(*servedProcess).Signal(ctx, Signal(in.GetSignal()))
+	return &pb.SignalReply{}, p.(*servedProcess).Signal(ctx, syscall.Signal(in.GetSignal()))
 }
 
 // shutdown kills all commands, closes all sandboxes before ctx ends, and refuses new ones.

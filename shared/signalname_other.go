@@ -2,5 +2,7 @@
 
 package shared
 
+import "syscall"
+
 // SignalName returns a name for people; signals have no standard names here.
-func SignalName(sig Signal) string { return sig.String() }
+func SignalName(sig syscall.Signal) string { return sig.String() }

@@ -4,12 +4,13 @@ package shared
 
 import (
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
 // SignalName returns "SIGTERM", or "signal 34" for a signal without a name.
-func SignalName(sig Signal) string {
+func SignalName(sig syscall.Signal) string {
 	if name := unix.SignalName(sig); name != "" {
 		return name
 	}

@@ -137,7 +137,7 @@ func testExitCodes(t *testing.T, e Engine) {
 
 func testSignals(t *testing.T, e Engine) {
 	s := open(t, e)
-	for _, sig := range []Signal{
+	for _, sig := range []syscall.Signal{
 		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGKILL,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGTERM,
 	} {

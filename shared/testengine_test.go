@@ -205,7 +205,7 @@ func (p *testProcess) Wait(ctx context.Context) (Result, error) {
 	}
 }
 
-func (p *testProcess) Signal(_ context.Context, sig Signal) error {
+func (p *testProcess) Signal(_ context.Context, sig syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -116,7 +117,7 @@ func (m *mirrorProcess) Wait(context.Context) (Result, error) {
 	return m.result, nil
 }
 
-func (m *mirrorProcess) Signal(context.Context, Signal) error {
+func (m *mirrorProcess) Signal(context.Context, syscall.Signal) error {
 	close(m.ended)
 	return nil
 }

@@ -118,7 +118,7 @@ func (p *fakeProcess) Wait(context.Context) (shared.Result, error) {
 	return p.result, p.waitErr
 }
 
-func (p *fakeProcess) Signal(_ context.Context, sig shared.Signal) error {
+func (p *fakeProcess) Signal(_ context.Context, sig syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.signals = append(p.signals, sig)

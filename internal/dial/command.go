@@ -90,7 +90,7 @@ func (p *clientProcess) hasEnded() bool {
 	}
 }
 
-func (p *clientProcess) Signal(ctx context.Context, sig shared.Signal) error {
+func (p *clientProcess) Signal(ctx context.Context, sig syscall.Signal) error {
 	if p.hasEnded() {
 		return os.ErrProcessDone
 	}

@@ -80,7 +80,7 @@ func usageOf(state *os.ProcessState) shared.Usage {
 	return u
 }
 
-func (r *directRun) Signal(sig shared.Signal) error {
+func (r *directRun) Signal(sig syscall.Signal) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.reaped {

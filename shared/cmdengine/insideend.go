@@ -32,7 +32,7 @@ func (r *insideRun) Wait() (shared.ExitStatus, error) {
 	r.mu.Unlock()
 	switch {
 	case err == nil && status.Signal != 0:
-		return shared.ExitStatus{Signal: shared.Signal(status.Signal), CoreDumped: status.CoreDumped}, nil
+		return shared.ExitStatus{Signal: syscall.Signal(status.Signal), CoreDumped: status.CoreDumped}, nil
 	case err == nil:
 		return shared.ExitStatus{Code: status.Code}, nil
 	case killed:
@@ -45,7 +45,7 @@ func (r *insideRun) Wait() (shared.ExitStatus, error) {
 }
 
 // Signal implements [runningCommand].
-func (r *insideRun) Signal(sig shared.Signal) error {
+func (r *insideRun) Signal(sig syscall.Signal) error {
 	err := r.conn.Signal(int(sig))
 	if err == nil || errors.Is(err, os.ErrProcessDone) {
 		return err

@@ -17,7 +17,7 @@ type runningCommand interface {
 	// Wait returns when the command and all that it started are gone. It is called once.
 	Wait() (shared.ExitStatus, error)
 	// Signal sends to the command's process group, or returns os.ErrProcessDone.
-	Signal(shared.Signal) error
+	Signal(syscall.Signal) error
 	// Kill ends everything, sooner or later, and returns at once. It returns os.ErrProcessDone
 	// after the command's end.
 	Kill() error
@@ -108,7 +108,7 @@ func (p *process) Wait(ctx context.Context) (shared.Result, error) {
 // maxSignal is the greatest signal number of Linux; other systems have fewer.
 const maxSignal = 64
 
-func (p *process) Signal(ctx context.Context, sig shared.Signal) error {
+func (p *process) Signal(ctx context.Context, sig syscall.Signal) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

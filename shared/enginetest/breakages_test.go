@@ -150,7 +150,7 @@ var silentWriter *os.File
 // ways to break one rule apart. clear removes what they have left.
 func breakages() (ways map[string]breakage, clear func()) {
 	inTmp, inVarTmp := &litter{dir: "/tmp"}, &litter{dir: "/var/tmp"}
-	killing := breakage{signal: func(ctx context.Context, p shared.Process, _ shared.Signal) error {
+	killing := breakage{signal: func(ctx context.Context, p shared.Process, _ syscall.Signal) error {
 		return p.Signal(ctx, syscall.SIGKILL)
 	}}
 	wrong := errors.New("something else")
@@ -209,7 +209,7 @@ func breakages() (ways map[string]breakage, clear func()) {
 		"end.16": ended(func(r *shared.Result) { r.Status.CoreDumped = false }),
 		"end.03": killing,
 		"end.04": killing,
-		"end.05": {signal: func(ctx context.Context, p shared.Process, sig shared.Signal) error { p.Signal(ctx, sig); return nil }},
+		"end.05": {signal: func(ctx context.Context, p shared.Process, sig syscall.Signal) error { p.Signal(ctx, sig); return nil }},
 		"end.06": {wait: func(ctx context.Context, p shared.Process) (shared.Result, error) {
 			if ctx.Err() != nil {
 				p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL)
@@ -242,7 +242,7 @@ func breakages() (ways map[string]breakage, clear func()) {
 		"end.06/hangs":     {wait: func(context.Context, shared.Process) (shared.Result, error) { select {} }},
 		"open.03/hangs":    {open: func(context.Context, shared.Engine, shared.Spec) (shared.Sandbox, error) { select {} }},
 		"command.01/hangs": {close: func(context.Context, shared.Sandbox) error { select {} }},
-		"end.03/gently": {signal: func(ctx context.Context, p shared.Process, sig shared.Signal) error {
+		"end.03/gently": {signal: func(ctx context.Context, p shared.Process, sig syscall.Signal) error {
 			if sig == syscall.SIGKILL {
 				sig = syscall.SIGTERM
 			}
@@ -282,7 +282,7 @@ func breakages() (ways map[string]breakage, clear func()) {
 			}
 		}),
 		"end.05/busy": busy(func(running *runningCommands) breakage {
-			return breakage{signal: func(ctx context.Context, p shared.Process, sig shared.Signal) error {
+			return breakage{signal: func(ctx context.Context, p shared.Process, sig syscall.Signal) error {
 				err := p.Signal(ctx, sig)
 				if running.n() > 0 {
 					err = nil
@@ -490,7 +490,7 @@ func breakages() (ways map[string]breakage, clear func()) {
 			}
 		}),
 		"end.12": mistold(shared.ErrClosed, wrong),
-		"end.13": {signal: func(ctx context.Context, p shared.Process, _ shared.Signal) error {
+		"end.13": {signal: func(ctx context.Context, p shared.Process, _ syscall.Signal) error {
 			return p.Signal(ctx, syscall.SIGTERM)
 		}},
 		"end.14":           unsent(syscall.SIGTTOU),
@@ -596,13 +596,13 @@ func breakages() (ways map[string]breakage, clear func()) {
 			}
 		}),
 		"misuse.05": changed(func(c *shared.Command, _ *shared.Stdio) { c.TTY = false }),
-		"misuse.07": {signal: func(ctx context.Context, p shared.Process, sig shared.Signal) error {
+		"misuse.07": {signal: func(ctx context.Context, p shared.Process, sig syscall.Signal) error {
 			if sig < 0 || sig > 64 {
 				return nil
 			}
 			return p.Signal(ctx, sig)
 		}},
-		"misuse.07/fatal": {signal: func(ctx context.Context, p shared.Process, sig shared.Signal) error {
+		"misuse.07/fatal": {signal: func(ctx context.Context, p shared.Process, sig syscall.Signal) error {
 			if err := p.Signal(ctx, sig); err != nil {
 				return errors.Join(err, p.Signal(ctx, syscall.SIGKILL))
 			}
@@ -730,7 +730,7 @@ func liar() breakage {
 
 // unsent keeps one signal back.
 func unsent(kept syscall.Signal) breakage {
-	return breakage{signal: func(ctx context.Context, p shared.Process, sig shared.Signal) error {
+	return breakage{signal: func(ctx context.Context, p shared.Process, sig syscall.Signal) error {
 		if sig == kept {
 			return nil
 		}

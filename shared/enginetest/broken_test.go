@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"syscall"
 
 	"github.com/sbxhost/sbxhost/plugins/noop"
 	"github.com/sbxhost/sbxhost/shared"
@@ -21,7 +22,7 @@ type breakage struct {
 	plan   func(ctx context.Context, s shared.Sandbox, cmd shared.Command) (shared.Plan, error)
 	close  func(ctx context.Context, s shared.Sandbox) error
 	wait   func(ctx context.Context, p shared.Process) (shared.Result, error)
-	signal func(ctx context.Context, p shared.Process, sig shared.Signal) error
+	signal func(ctx context.Context, p shared.Process, sig syscall.Signal) error
 	events func(p shared.Process) <-chan shared.Event
 }
 
@@ -109,7 +110,7 @@ func (p *brokenProcess) Wait(ctx context.Context) (shared.Result, error) {
 	return p.Process.Wait(ctx)
 }
 
-func (p *brokenProcess) Signal(ctx context.Context, sig shared.Signal) error {
+func (p *brokenProcess) Signal(ctx context.Context, sig syscall.Signal) error {
 	if p.b.signal != nil {
 		return p.b.signal(ctx, p.Process, sig)
 	}

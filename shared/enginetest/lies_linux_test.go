@@ -330,7 +330,7 @@ func lies(t *testing.T) []lie {
 			<-ctx.Done()
 			return shared.Result{}, ctx.Err()
 		}}},
-		{shared.FeatureProcesses, "SIGKILL", "ends the group alone", "session.03", breakage{signal: func(ctx context.Context, p shared.Process, sig shared.Signal) error {
+		{shared.FeatureProcesses, "SIGKILL", "ends the group alone", "session.03", breakage{signal: func(ctx context.Context, p shared.Process, sig syscall.Signal) error {
 			if sig == syscall.SIGKILL {
 				sig = syscall.SIGTERM
 			}
