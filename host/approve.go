@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/approvals"
@@ -69,9 +70,9 @@ type ApprovalScope = approvals.Scope
 // StoredApprovals lists the valid approvals in an ApprovalOptions.Dir.
 func StoredApprovals(dir string) ([]approvals.Approval, error) { return approvals.Open(dir).List() }
 
-// RevokeApprovals removes the matching approvals from an ApprovalOptions.Dir, and returns them.
-func RevokeApprovals(ctx context.Context, dir string, matches func(*approvals.Approval) bool) ([]approvals.Approval, error) {
-	return approvals.Open(dir).Revoke(ctx, matches)
+// RevokeApprovals removes the approvals with these IDs from an ApprovalOptions.Dir, and returns them.
+func RevokeApprovals(ctx context.Context, dir string, ids ...string) ([]approvals.Approval, error) {
+	return approvals.Open(dir).Revoke(ctx, func(a *approvals.Approval) bool { return slices.Contains(ids, a.ID) })
 }
 
 // ApprovalOptions decide about commands that would run without a sandbox. The zero value asks the

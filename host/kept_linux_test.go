@@ -322,12 +322,12 @@ func TestKeptEndIsNoAlarm(t *testing.T) {
 	var h *host.Host
 	h = keptHost(t, func(o *host.Options) {
 		o.Environ = append(o.Environ, "XDG_STATE_HOME="+state)
-		o.Record = func(r host.AuditRecord) error {
+		o.Record = recording(func(r audit.Record) error {
 			for r.Event == audit.EventEnd && h.HasProcesses() {
-				time.Sleep(time.Millisecond)
+				time.Sleep(time.Millisecond) // nothing tells when Close has forgotten the session
 			}
 			return nil
-		}
+		})
 	})
 	cmd := h.Command(t.Context(), "dev", "sleep", "1000")
 	must(t, cmd.Start(), h.Close())

@@ -93,12 +93,25 @@ func TestApprovalsAreRemembered(t *testing.T) {
 	if len(asked) != 3 {
 		t.Errorf("asked %d times", len(asked))
 	}
+	stored, err := host.StoredApprovals(store.Dir())
+	if err != nil || len(stored) != 3 {
+		t.Fatal(stored, err)
+	}
+	if gone, err := host.RevokeApprovals(t.Context(), store.Dir(), stored[1].ID, stored[2].ID, "none"); err != nil || len(gone) != 2 {
+		t.Errorf("revoked %v, %v", gone, err)
+	}
+	if run(nil, "make"); len(asked) != 3 {
+		t.Errorf("asked %d times", len(asked))
+	}
+	if run(nil, "make", "x"); len(asked) != 4 {
+		t.Errorf("asked %d times", len(asked))
+	}
 	// A store that says nothing is asked about, and is told of.
 	if err := os.Chmod(filepath.Join(store.Dir(), approvals.FileName), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	run(nil, "make")
-	if len(asked) != 4 || len(asked[3].Warnings) != 1 || !strings.Contains(asked[3].Warnings[0], "can be written by others") {
+	if len(asked) != 5 || len(asked[4].Warnings) != 1 || !strings.Contains(asked[4].Warnings[0], "can be written by others") {
 		t.Errorf("asked %+v", asked[len(asked)-1])
 	}
 }
