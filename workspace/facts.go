@@ -84,6 +84,9 @@ type WorkTrees struct {
 	All        bool     // sbxhost understands the index, so there are no others
 }
 
+// MaxGitActions bounds the repositories of GitActions: each costs some milliseconds.
+const MaxGitActions = 256
+
 // SelfCommonDir is a commondir file that changes nothing: the directory is its own common
 // directory. It keeps commands from putting another one there.
 const SelfCommonDir = ".\n"

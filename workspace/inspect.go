@@ -46,9 +46,6 @@ type ActsAt struct {
 	On   Acts
 }
 
-// MaxGitActions bounds the repositories: each costs some milliseconds.
-const MaxGitActions = 256
-
 // GitActions asks git, as GitControls does, what it acts on in some directories, which a command may have
 // made to deceive, and in their cloned submodules. layout is GitDirs, or a cache of it. If GitDirs rejects
 // a repository, it names nothing in a git directory that commands cannot read. Elsewhere it names no file
