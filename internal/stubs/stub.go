@@ -20,6 +20,7 @@ type Stub struct {
 	Path    string // absolute, clean, no symlinks
 	File    bool
 	Content string // of a file
+	InStub  bool   // only in a directory that is a stub, for which Hold was asked before
 }
 
 // maxContent is longer than the content of any stub.

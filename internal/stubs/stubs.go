@@ -50,6 +50,9 @@ func (r *Registry) Hold(ctx context.Context, wanted []Stub) *Hold {
 // hold adds to h the stub for s, and one for each missing directory above it. The directories come
 // first: a process that removes a stub takes unheld files in it for somebody's work.
 func (r *Registry) hold(ctx context.Context, h *Hold, s Stub) error {
+	if s.InStub && !slices.Contains(h.paths, filepath.Dir(s.Path)) {
+		return nil
+	}
 	var chain []Stub
 	for at := s; at.Path != "/" && !slices.Contains(h.paths, at.Path); at = (Stub{Path: filepath.Dir(at.Path)}) {
 		var st unix.Stat_t

@@ -505,3 +505,29 @@ func TestFewDescriptors(t *testing.T) {
 		t.Error("there was no shortage")
 	}
 }
+
+// What makes git ignore a stub lies in each directory that is one, also while another holder is about to
+// remove it, and in nobody's own.
+func TestOnlyInStubs(t *testing.T) {
+	s := newScene(t)
+	own, stub := s.tree+"/own", s.tree+"/stub"
+	if err := os.Mkdir(own, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	other := New()
+	defer other.Hold(t.Context(), wanted(stub)).Release()
+	list := wanted(own, stub)
+	for _, dir := range []string{own, stub} {
+		list = append(list, Stub{Path: dir + "/.gitignore", File: true, Content: "*\n", InStub: true})
+	}
+	h := New().Hold(t.Context(), list)
+	_, inOwn := os.Lstat(own + "/.gitignore")
+	text, err := os.ReadFile(stub + "/.gitignore")
+	if !os.IsNotExist(inOwn) || string(text) != "*\n" || len(h.Unheld) != 0 {
+		t.Errorf("in the user's own: %v; in the stub: %q, %v; not held: %v", inOwn, text, err, h.Unheld)
+	}
+	h.Release()
+	if _, err := os.Lstat(stub + "/.gitignore"); !os.IsNotExist(err) {
+		t.Error("it stays")
+	}
+}

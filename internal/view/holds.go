@@ -14,6 +14,7 @@ type Hold struct {
 	Path    string // without symlinks
 	File    bool   // else an empty directory
 	Content string // of a file
+	InStub  bool   // only in a directory that is a stub itself, and not somebody's
 }
 
 func (v *View) hold(p string, h *Hold, hides bool) {

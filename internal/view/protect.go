@@ -197,10 +197,9 @@ func (v *View) protectPath(p *protection, wanted []shared.Entry) error {
 		if p.hold != nil {
 			missing = shared.MissingHold
 			v.hold(host, p.hold, false)
-			// As many tools do, make git ignore the stub: git clean and git stash -u then leave it alone. Not in a
-			// directory that somebody made; another command's stub may exist.
-			if ignore := path.Join(host, ".gitignore"); !p.hold.File && v.inWorkTree(host) && (p.way.Kind == Absent || v.facts.Follow(ignore).Kind == File) {
-				v.hold(ignore, &Hold{File: true, Content: "*\n"}, false)
+			// As many tools do, make git ignore the stub: git clean and git stash -u then leave it alone.
+			if !p.hold.File && p.way.Kind != File && v.inWorkTree(host) {
+				v.hold(path.Join(host, ".gitignore"), &Hold{File: true, Content: "*\n", InStub: true}, false)
 			}
 		} else if p.way.Kind == Absent {
 			continue
