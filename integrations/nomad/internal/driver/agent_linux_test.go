@@ -120,6 +120,9 @@ server {
 client {
   enabled           = true
   network_interface = "lo"
+  # On a full disk it removes what has ended before a test reads its logs.
+  gc_disk_usage_threshold  = 100
+  gc_inode_usage_threshold = 100
   options = {
     "fingerprint.denylist" = "env_aws,env_gce,env_azure,env_digitalocean"
   }
