@@ -136,19 +136,17 @@ func TestNamedSession(t *testing.T) {
 	if err := host.RemoveSession(nil, base, "work"); !errors.Is(err, host.ErrSessionInUse) {
 		t.Errorf("removing one in use: %v", err)
 	}
-	a.Close()
+	must(t, a.Close())
 	if got := output(t, b, "fast", "cat /tmp/f"); got != "one\n" {
 		t.Errorf("got %q", got)
 	}
-	b.Close()
+	must(t, b.Close())
 	o := host.Options{Builtins: builtins, Workspace: host.WorkspaceOptions{Root: t.TempDir(), Temp: true}, Session: host.SessionOptions{Name: "work", Dir: base}}
-	if h, err := host.New(t.Context(), o); !errors.Is(err, host.ErrSessionWorkspace) {
-		h.Close()
+	if _, err := host.New(t.Context(), o); !errors.Is(err, host.ErrSessionWorkspace) {
 		t.Errorf("another workspace's: %v", err)
 	}
 	o.Session.Name = "../work"
-	if h, err := host.New(t.Context(), o); !errors.Is(err, host.ErrSessionName) {
-		h.Close()
+	if _, err := host.New(t.Context(), o); !errors.Is(err, host.ErrSessionName) {
 		t.Errorf("no name: %v", err)
 	}
 }
