@@ -276,12 +276,12 @@ var engineSchema = newBlock("", []attribute[host.EngineSource]{
 })
 
 func (d *decoder) variableNames(it item) []string {
-	return d.good(it, func(e item) (string, bool) {
-		s, ok := d.text(e)
-		if ok && !validEnvName(s) {
+	return d.texts(it, func(e item, s string) bool {
+		valid := validEnvName(s)
+		if !valid {
 			d.invalid(e, "%s is not the name of a variable", e.show(s))
 		}
-		return s, ok
+		return valid
 	})
 }
 

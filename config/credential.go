@@ -17,13 +17,12 @@ import (
 var credentialSchema = newBlock("", []attribute[host.Credential]{
 	{name: "hosts",
 		read: func(d *decoder, it item, to *host.Credential) {
-			to.Hosts = d.good(it, func(e item) (string, bool) {
-				s, ok := d.text(e)
+			to.Hosts = d.good(it, d.text)
+			for i, s := range to.Hosts {
 				if name, canonical := egress.Canonical(s); canonical {
-					s = name
+					to.Hosts[i] = name
 				}
-				return s, ok
-			})
+			}
 		},
 		shown: func(of *host.Credential) string { return ifSet(of.Hosts != nil, listOf(of.Hosts)) }},
 	{name: "header",
@@ -57,9 +56,8 @@ func (d *decoder) credentialBlocks(blocks hcl.Blocks, eval *evaluator) map[strin
 	d.eval = eval.with(d.variable).value
 	d.placeholders = eval.with(view.Placeholder)
 	sets := make(map[string]host.Credential, len(blocks))
-	first := make(map[string]hcl.Range, len(blocks))
 	for _, block := range blocks {
-		name, _ := d.blockName(block, "a credential", first, view.CredentialSSHAgent)
+		name, _ := d.blockName(block, "a credential", view.CredentialSSHAgent)
 		errors := len(d.diags)
 		set := host.Credential{Header: "Authorization"}
 		content := credentialSchema.read(d, block.Body, block.DefRange, &set)

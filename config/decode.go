@@ -14,6 +14,7 @@ import (
 // file decodes a whole file into f.
 func (d *decoder) file(f *File, body *hclsyntax.Body) {
 	content := d.content(body, &fileSchema)
+	d.blocks = map[string]hcl.Range{}
 	var sandboxes, engines, credentials hcl.Blocks
 	var workspace, mcp *hcl.Block
 	for _, block := range content.Blocks {
@@ -57,9 +58,8 @@ func (d *decoder) file(f *File, body *hclsyntax.Body) {
 func (d *decoder) sandboxes(f *File, blocks hcl.Blocks) {
 	f.options.Sandboxes = make(map[string]host.Definition, len(blocks))
 	f.sandboxes = make(map[string]*sandboxBlock, len(blocks))
-	first := make(map[string]hcl.Range, len(blocks))
 	for _, block := range blocks {
-		name, dup := d.blockName(block, "a sandbox", first, "none", "auto")
+		name, dup := d.blockName(block, "a sandbox", "none", "auto")
 		def, config := d.sandbox(block.Body)
 		if dup {
 			continue
@@ -109,8 +109,8 @@ func (d *decoder) sandboxName(f *File, it item) (string, bool) {
 }
 
 // blockName returns the name of a block of a kind, such as "an engine". It reports an invalid name, and one that an
-// earlier block has; first collects their places.
-func (d *decoder) blockName(block *hcl.Block, kind string, first map[string]hcl.Range, reserved ...string) (name string, dup bool) {
+// earlier block has.
+func (d *decoder) blockName(block *hcl.Block, kind string, reserved ...string) (name string, dup bool) {
 	name, at := block.Labels[0], block.LabelRanges[0]
 	switch {
 	case !paths.IsName(name):
@@ -118,22 +118,22 @@ func (d *decoder) blockName(block *hcl.Block, kind string, first map[string]hcl.
 	case slices.Contains(reserved, name):
 		d.report(at, "Reserved name", fmt.Sprintf("%q cannot be the name of %s, because it has another meaning. Choose another name.", name, kind))
 	}
-	earlier, dup := first[name]
+	key := block.Type + " " + name
+	earlier, dup := d.blocks[key]
 	if dup {
 		d.report(at, "Duplicate "+block.Type, fmt.Sprintf("There is %s %q already, at %s.", kind, name, earlier))
 	} else {
-		first[name] = block.DefRange
+		d.blocks[key] = block.DefRange
 	}
 	return name, dup
 }
 
 func (d *decoder) engineBlocks(blocks hcl.Blocks) map[string]host.EngineSource {
 	sources := make(map[string]host.EngineSource, len(blocks))
-	first := make(map[string]hcl.Range, len(blocks))
 	for _, block := range blocks {
 		// noop is the only engine that does not isolate. People would believe that a foreign engine
 		// with its name does nothing more.
-		name, dup := d.blockName(block, "an engine", first, "auto", "bubblewrap", "noop")
+		name, dup := d.blockName(block, "an engine", "auto", "bubblewrap", "noop")
 		var source host.EngineSource
 		engineSchema.read(d, block.Body, block.DefRange, &source)
 		if dup {

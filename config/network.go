@@ -16,9 +16,8 @@ import (
 func (d *decoder) network(it item) (n host.Network) {
 	switch ty := it.val.Type(); {
 	case isList(ty):
-		n.Names = d.good(it, func(e item) (string, bool) {
-			s, ok := d.text(e)
-			return s, ok && d.reads(e, func() error { _, err := egress.ParseRule(s); return err })
+		n.Names = d.texts(it, func(e item, s string) bool {
+			return d.reads(e, func() error { _, err := egress.ParseRule(s); return err })
 		})
 	case ty == cty.Bool:
 		n.Host = it.val.True()

@@ -12,11 +12,7 @@ import (
 // pathPatterns are paths and patterns of package glob. They stay unchanged, because they are
 // relative to the workspace, which the host knows.
 func (d *decoder) pathPatterns(it item) []string {
-	return d.good(it, func(e item) (string, bool) {
-		s, ok := d.text(e)
-		if !ok {
-			return "", false
-		}
+	return d.texts(it, func(e item, s string) bool {
 		path := strings.TrimPrefix(s, "!")
 		first, _, _ := strings.Cut(path, "/")
 		switch _, err := glob.Parse(s); {
@@ -29,21 +25,21 @@ func (d *decoder) pathPatterns(it item) []string {
 		case strings.HasPrefix(first, "~") && first != "~":
 			d.invalid(e, "%s: only ~/... is expanded; write the path out, or \\~ for the character", e.show(s))
 		default:
-			return s, true
+			return true
 		}
-		return "", false
+		return false
 	})
 }
 
 // protectExceptions are names of paths that are protected by default.
 func (d *decoder) protectExceptions(it item) []string {
-	return d.good(it, func(e item) (string, bool) {
-		s, ok := d.text(e)
-		if known := host.DefaultProtected(); ok && !slices.Contains(known, strings.TrimSuffix(s, "/")) {
+	known := host.DefaultProtected()
+	return d.texts(it, func(e item, s string) bool {
+		given := slices.Contains(known, strings.TrimSuffix(s, "/"))
+		if !given {
 			d.invalid(e, "%s is not protected by default, or cannot be given up%s; docs/protected.md has the list", e.show(s), didYouMean(e, s, known))
-			return "", false
 		}
-		return s, ok
+		return given
 	})
 }
 

@@ -139,10 +139,8 @@ func (d *decoder) bind(it item) (host.Bind, bool) {
 }
 
 func (d *decoder) passthrough(it item) []string {
-	return d.good(it, func(e item) (string, bool) {
-		s, ok := d.text(e)
+	return d.texts(it, func(e item, s string) bool {
 		switch {
-		case !ok:
 		case !validEnvGlob(s):
 			d.invalid(e, "%s is not the name of a variable (* and ? are wildcards); values are set in env", e.show(s))
 		case env.IsInjector(s):
@@ -151,26 +149,25 @@ func (d *decoder) passthrough(it item) []string {
 			if strings.Trim(s, "*") == "" {
 				d.warn(e.at, "Every variable is passed on", e.name+" passes every variable on, secrets too. Name the variables that commands need.")
 			}
-			return s, true
+			return true
 		}
-		return "", false
+		return false
 	})
 }
 
 func (d *decoder) credentials(it item) []string {
 	var seen []string
 	allowed := append(view.Credentials(), d.credentialNames...)
-	return d.good(it, func(e item) (string, bool) {
-		s, ok := d.text(e)
+	return d.texts(it, func(e item, s string) bool {
 		switch {
-		case ok && !slices.Contains(allowed, s):
+		case !slices.Contains(allowed, s):
 			d.invalid(e, "there is no credential %s%s. Declare it: credential %[1]s { hosts = [...], value = ... }", e.show(s), didYouMean(e, s, allowed))
-		case ok && slices.Contains(seen, s):
+		case slices.Contains(seen, s):
 			d.invalid(e, "%s is in the list already", e.show(s))
 		default:
 			seen = append(seen, s)
-			return s, ok
+			return true
 		}
-		return "", false
+		return false
 	})
 }

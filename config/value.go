@@ -29,6 +29,7 @@ type decoder struct {
 	credentialNames []string
 	placeholders    *evaluator
 	variable        func(name string) string // the real value; "" if it is not set
+	blocks          map[string]hcl.Range     // the first block of each type and name
 	diags           hcl.Diagnostics
 }
 
@@ -246,6 +247,14 @@ func (d *decoder) good(it item, one func(item) (string, bool)) []string {
 		}
 	}
 	return out
+}
+
+// texts returns the strings of a list that accept accepts, and reports other values.
+func (d *decoder) texts(it item, accept func(e item, s string) bool) []string {
+	return d.good(it, func(e item) (string, bool) {
+		s, ok := d.text(e)
+		return s, ok && accept(e, s)
+	})
 }
 
 // field is one entry of an object or map.
