@@ -103,20 +103,16 @@ func foldRun(run string) string {
 
 // foldByte is the expression for one ASCII character.
 func foldByte(c byte) string {
-	switch {
-	case c == 'k' || c == 'K':
+	switch lower := c | 0x20; { // of a letter
+	case lower == 'k':
 		return "([kK]|" + nonASCII + ")" // the Kelvin sign, U+212A
-	case c == 's' || c == 'S':
+	case lower == 's':
 		return "([sS]|" + nonASCII + ")" // the long s, U+017F
-	case 'a' <= c && c <= 'z':
-		return "[" + string(c) + string(c-32) + "]"
-	case 'A' <= c && c <= 'Z':
-		return "[" + string(c+32) + string(c) + "]"
-	case '0' <= c && c <= '9', c == '/', c == '-', c == '_':
-		return string(c)
+	case 'a' <= lower && lower <= 'z':
+		return "[" + string(lower) + string(lower-32) + "]"
 	case strings.IndexByte(".+*?(){}$|", c) >= 0:
 		return "[" + string(c) + "]"
-	case strings.IndexByte(" !#%&',:;<=>@~`", c) >= 0:
+	case '0' <= c && c <= '9', strings.IndexByte("/-_ !#%&',:;<=>@~`", c) >= 0:
 		return string(c)
 	}
 	return anyOne // quotes, brackets, backslash, caret, controls

@@ -119,18 +119,19 @@ func (w *writer) param(value string) string {
 	return fmt.Sprintf(`(param "P%d")`, n)
 }
 
+// literal is the filter for a path alone.
+const literal = "(literal %s)"
+
 // paths are the filters for files or directories and their contents. Both filters, because no
 // documentation says that subpath matches a plain file.
-func (w *writer) paths(list ...string) (filters []string) {
-	for _, p := range list {
-		filters = append(filters, "(literal "+w.param(p)+")", "(subpath "+w.param(p)+")")
-	}
-	return filters
-}
+func (w *writer) paths(list ...string) []string { return w.each(list, literal, "(subpath %s)") }
 
-func (w *writer) literals(list ...string) (filters []string) {
+// each are the filters for each path.
+func (w *writer) each(list []string, forms ...string) (filters []string) {
 	for _, p := range list {
-		filters = append(filters, "(literal "+w.param(p)+")")
+		for _, form := range forms {
+			filters = append(filters, fmt.Sprintf(form, w.param(p)))
+		}
 	}
 	return filters
 }
@@ -186,19 +187,14 @@ func (w *writer) mounts(p *policy, at places) {
 	}
 	if list := ancestors(shown); len(list) > 0 {
 		w.section("The way to what is mounted, for realpath(3)")
-		w.rule("allow", "file-read-metadata", w.literals(list...))
+		w.rule("allow", "file-read-metadata", w.each(list, literal))
 	}
 	w.section("The private temporary directory and home")
 	private := at.private()
 	w.rule("allow", readGrant+" "+writeGrant, w.paths(private...))
-	w.rule("allow", "file-read-metadata", w.literals(ancestors(private)...))
-	var remote, local []string
-	for _, dir := range private {
-		remote = append(remote, "(remote unix-socket (subpath "+w.param(dir)+"))")
-		local = append(local, "(local unix-socket (subpath "+w.param(dir)+"))")
-	}
-	w.rule("allow", "network-outbound", remote)
-	w.rule("allow", "network-bind network-inbound", local)
+	w.rule("allow", "file-read-metadata", w.each(ancestors(private), literal))
+	w.rule("allow", "network-outbound", w.each(private, "(remote unix-socket (subpath %s))"))
+	w.rule("allow", "network-bind network-inbound", w.each(private, "(local unix-socket (subpath %s))"))
 }
 
 // final denies, by every name and last, what nothing before it may grant.
@@ -224,7 +220,7 @@ func (w *writer) final(p *policy, at places) {
 	for _, at := range pins {
 		both = append(both, aliases(at)...)
 	}
-	w.rule("deny", renameDeny, w.literals(both...))
+	w.rule("deny", renameDeny, w.each(both, literal))
 }
 
 // holds reports whether the private directories are in a hidden path, which does not hide them.
