@@ -10,20 +10,10 @@ import (
 )
 
 var info = shared.Info{
-	Name:    "bwrap",
-	Version: "0.1.0-dev",
-	Doc:     "Linux namespaces through bubblewrap: no daemon, no image, milliseconds a command",
-	Features: shared.Features{
-		shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkNames, shared.FeatureNetworkInject, shared.FeatureNetworkPorts,
-		shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
-		shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureNested,
-		shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
-		shared.FeatureSourceFD, shared.FeatureDevices,
-		shared.FeatureTTY, shared.FeatureTrace, shared.FeatureUser,
-		// Open refuses these three if this machine cannot enforce them.
-		shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,
-		shared.FeatureLimitOpenFiles, shared.FeatureLimitTempSize,
-	},
+	Name:     "bwrap",
+	Version:  "0.1.0-dev",
+	Doc:      "Linux namespaces through bubblewrap: no daemon, no image, milliseconds a command",
+	Features: nsengine.Features,
 	Options: shared.OptionSchema{Attributes: append([]shared.OptionAttribute{{
 		Name: "path", Type: shared.OptionString,
 		Doc: "absolute path of the bwrap program; default: where distributions install it, never PATH",

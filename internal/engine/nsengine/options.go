@@ -11,6 +11,19 @@ import (
 	"github.com/sbxhost/sbxhost/shared/seccomp"
 )
 
+// Features are those of all engines that mount in namespaces.
+var Features = shared.Features{
+	shared.FeatureNetworkNone, shared.FeatureNetworkHost, shared.FeatureNetworkNames, shared.FeatureNetworkInject, shared.FeatureNetworkPorts,
+	shared.FeatureFilesystemMinimal, shared.FeatureFilesystemHost,
+	shared.FeatureRemap, shared.FeatureTmpfs, shared.FeatureHidden, shared.FeatureNested,
+	shared.FeatureHomePrivate, shared.FeatureTempPrivate, shared.FeatureProcessesHidden, shared.FeatureKernelFiltered, shared.FeatureMetadata,
+	shared.FeatureSourceFD, shared.FeatureDevices,
+	shared.FeatureTTY, shared.FeatureTrace, shared.FeatureUser,
+	// Open refuses these three if this machine cannot enforce them.
+	shared.FeatureLimitMemory, shared.FeatureLimitCPUs, shared.FeatureLimitPIDs,
+	shared.FeatureLimitOpenFiles, shared.FeatureLimitTempSize,
+}
+
 // Options are the attributes that [Filter] reads.
 var Options = []shared.OptionAttribute{
 	{
