@@ -33,11 +33,11 @@ func admitOptions(info *shared.Info, options json.RawMessage) error {
 	}
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(options, &given); err != nil {
-		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config", Message: "is not a JSON object"}
+		return invalid("config", "", "is not a JSON object")
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.ContainsFunc(info.Options.Attributes, func(a shared.OptionAttribute) bool { return a.Name == name }) {
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config." + name, Message: fmt.Sprintf("the engine has no option %q", name)}
+			return invalid("config."+name, "", "the engine has no option %q", name)
 		}
 	}
 	return nil

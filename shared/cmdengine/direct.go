@@ -94,7 +94,7 @@ func (r *directRun) Signal(sig syscall.Signal) error {
 	case syscall.EPERM:
 		return &shared.Error{Kind: shared.ErrDenied, Message: "the command's processes now belong to another user"}
 	default:
-		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "signal", Message: err.Error()}
+		return invalid("signal", "", "%v", err)
 	}
 }
 

@@ -166,7 +166,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 		if explained, ok := errors.AsType[*shared.Error](cause); ok {
 			return explained
 		}
-		return &shared.Error{Kind: shared.ErrInvalidSpec, Message: cause.Error()}
+		return invalid("", "", "%v", cause)
 	}
 	var again error
 	if diagnose := r.sandbox.attached.Diagnose; diagnose != nil && r.lost == nil {

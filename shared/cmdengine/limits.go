@@ -2,7 +2,6 @@ package cmdengine
 
 import (
 	"cmp"
-	"fmt"
 
 	"golang.org/x/sys/unix"
 
@@ -85,11 +84,9 @@ func admitLimits(l shared.Limits, holdings []holding) error {
 			return &shared.Error{Kind: shared.ErrUnsupported, Attribute: attribute, Message: "this machine cannot enforce it",
 				Hint: `with enforce = "best_effort", ` + accepted + ". A full limit needs root, a control group of yours, or a systemd session"}
 		case h.limit == "memory" && l.Memory < leastMemory:
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute,
-				Message: fmt.Sprintf("%d bytes are too few: it must be at least %dMiB", l.Memory, leastMemory>>20)}
+			return invalid(attribute, "", "%d bytes are too few: it must be at least %dMiB", l.Memory, leastMemory>>20)
 		case h.limit == "pids" && l.PIDs < leastPIDs:
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute,
-				Message: fmt.Sprintf("%d is too few, because threads of the launcher and the init count: it must be at least %d", l.PIDs, leastPIDs)}
+			return invalid(attribute, "", "%d is too few, because threads of the launcher and the init count: it must be at least %d", l.PIDs, leastPIDs)
 		}
 	}
 	return nil

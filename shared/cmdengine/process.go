@@ -3,7 +3,6 @@ package cmdengine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"syscall"
 	"time"
@@ -113,7 +112,7 @@ func (p *process) Signal(ctx context.Context, sig syscall.Signal) error {
 		return err
 	}
 	if sig < 1 || sig > maxSignal {
-		return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "signal", Message: fmt.Sprintf("%d is not a signal number", int(sig))}
+		return invalid("signal", "", "%d is not a signal number", int(sig))
 	}
 	select {
 	case <-p.done:

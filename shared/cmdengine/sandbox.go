@@ -281,7 +281,7 @@ func (s *sandbox) check(cmd *shared.Command) error {
 func stdioFiles(cmd *shared.Command, stdio shared.Stdio) (files [3]*os.File, null *os.File, err error) {
 	files = [3]*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr}
 	if cmd.TTY && !isTerminal(stdio.Stdin) {
-		return files, nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "stdin", Message: "is not a terminal, but the command is to have one"}
+		return files, nil, invalid("stdin", "", "is not a terminal, but the command is to have one")
 	}
 	for i, f := range files {
 		if f != nil {

@@ -62,8 +62,8 @@ func (e *engine) keep(s *sandbox) (*persistentSession, error) {
 		e.sessions[id] = k
 	}
 	if !reflect.DeepEqual(k.spec, spec) { // not as text, in which all secrets look the same
-		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "session.processes",
-			Message: "processes of the session run with another network, user, options, or other credentials or limits", Hint: "end them first, or use another session"}
+		return nil, invalid("session.processes", "end them first, or use another session",
+			"processes of the session run with another network, user, options, or other credentials or limits")
 	}
 	k.users++
 	k.credentials = s.spec.Network.Inject.Credentials

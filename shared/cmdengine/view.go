@@ -114,11 +114,11 @@ func sourceOf(e shared.Entry) (there bool, err error) {
 	case gone(err) && e.Missing == shared.MissingIgnore:
 		return false, nil
 	case gone(err):
-		return false, viewError(e.Why, "create it, or mark the bind optional", "%q does not exist", e.Source)
+		return false, invalid(e.Why, "create it, or mark the bind optional", "%q does not exist", e.Source)
 	case err != nil:
-		return false, viewError(e.Why, "", "%v", err)
+		return false, invalid(e.Why, "", "%v", err)
 	case to != e.Source:
-		return false, viewError(e.Why, "", "%q has become a symlink to %q", e.Source, to)
+		return false, invalid(e.Why, "", "%q has become a symlink to %q", e.Source, to)
 	}
 	return true, nil
 }
@@ -131,15 +131,15 @@ func mountable(e shared.Entry, place string, isFile bool) (there bool, err error
 	case hides && gone(err) && e.Missing == shared.MissingIgnore:
 		return false, nil
 	case gone(err):
-		return false, viewError(e.Why, "create it on the host, or choose a destination outside of the other binds",
+		return false, invalid(e.Why, "create it on the host, or choose a destination outside of the other binds",
 			"%q does not exist in the files around it (%q on the host)", e.Path, place)
 	case hides:
 	case err != nil:
-		return false, viewError(e.Why, "", "%v", err)
+		return false, invalid(e.Why, "", "%v", err)
 	case to != place:
-		return false, viewError(e.Why, "", "%q leads through a symlink to %q, which a command could have put there", e.Path, to)
+		return false, invalid(e.Why, "", "%q leads through a symlink to %q, which a command could have put there", e.Path, to)
 	case isDir(place) == isFile:
-		return false, viewError(e.Why, "", "%q and its source are not both directories or both files", e.Path)
+		return false, invalid(e.Why, "", "%q and its source are not both directories or both files", e.Path)
 	}
 	return true, nil
 }
@@ -155,15 +155,15 @@ func isDir(path string) bool {
 func nameable(origin, odd string, paths ...string) error {
 	for _, p := range paths {
 		if strings.ContainsAny(p, odd) {
-			return viewError(origin, "", "the launcher cannot use the path %q: it accepts no path with one of %q", p, odd)
+			return invalid(origin, "", "the launcher cannot use the path %q: it accepts no path with one of %q", p, odd)
 		}
 		if !utf8.ValidString(p) {
-			return viewError(origin, "", "the launcher cannot use the path %q, which is not UTF-8", p)
+			return invalid(origin, "", "the launcher cannot use the path %q, which is not UTF-8", p)
 		}
 	}
 	return nil
 }
 
-func viewError(origin, hint, format string, args ...any) error {
+func invalid(origin, hint, format string, args ...any) error {
 	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: origin, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
