@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/sbxhost/sbxhost/internal/engine/holder"
+	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -108,8 +109,7 @@ func args(network shared.NetworkMode, ops []holder.Op, firstFD int) (words []str
 			add("--perms", "0000", "--size", "4096", "--tmpfs", o.Dest, "--remount-ro", o.Dest)
 		}
 		if len(o.Source) > maxArgumentLen || len(o.Dest) > maxArgumentLen {
-			return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: o.Why,
-				Message: fmt.Sprintf("a path of %d bytes is more than bubblewrap takes (%d)", max(len(o.Source), len(o.Dest)), maxArgumentLen)}
+			return nil, nil, mountplan.Invalid(o.Why, "", "a path of %d bytes is more than bubblewrap takes (%d)", max(len(o.Source), len(o.Dest)), maxArgumentLen)
 		}
 	}
 	for _, bound := range [...]struct {
@@ -126,9 +126,8 @@ func args(network shared.NetworkMode, ops []holder.Op, firstFD int) (words []str
 				dests[i] = o.Dest
 			}
 			dir, n := hostpath.MostIn(dests)
-			return nil, nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "engine",
-				Message: fmt.Sprintf("the sandbox needs %d %s, and bubblewrap takes at most %d; %d of its %d mounts lie in %s", bound.needs, bound.of, bound.bears, n, len(ops), hostpath.Quote(dir)),
-				Hint:    `use engine = "native", or hide or bind whole directories in place of many paths in them`}
+			return nil, nil, mountplan.Invalid("engine", `use engine = "native", or hide or bind whole directories in place of many paths in them`,
+				"the sandbox needs %d %s, and bubblewrap takes at most %d; %d of its %d mounts lie in %s", bound.needs, bound.of, bound.bears, n, len(ops), hostpath.Quote(dir))
 		}
 	}
 	return words, files, nil

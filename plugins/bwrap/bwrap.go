@@ -2,9 +2,9 @@ package bwrap
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 
+	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
 	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -27,7 +27,7 @@ func parsePath(options json.RawMessage) (string, error) {
 		return "", err
 	}
 	if !strings.HasPrefix(*path, "/") || strings.IndexByte(*path, 0) >= 0 {
-		return "", &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config.path", Message: fmt.Sprintf("%q is not an absolute path", *path)}
+		return "", mountplan.Invalid("config.path", "", "%q is not an absolute path", *path)
 	}
 	return *path, nil
 }

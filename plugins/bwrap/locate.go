@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
@@ -73,14 +74,11 @@ func outOfReach(launcher string, named bool, spec *shared.Spec) error {
 			continue
 		}
 		if m.Access == shared.ReadWrite {
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why,
-				Message: fmt.Sprintf("makes the launcher %q writable from inside", launcher),
-				Hint:    "bind it read-only, or bind less"}
+			return mountplan.Invalid(m.Why, "bind it read-only, or bind less", "makes the launcher %q writable from inside", launcher)
 		}
 		if named {
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config.path",
-				Message: fmt.Sprintf("the launcher %q is in a tree that commands see (%s), where a command may have put it", launcher, m.Why),
-				Hint:    "name one elsewhere"}
+			return mountplan.Invalid("config.path", "name one elsewhere",
+				"the launcher %q is in a tree that commands see (%s), where a command may have put it", launcher, m.Why)
 		}
 	}
 	return nil

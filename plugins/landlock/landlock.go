@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
 	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/seccomp"
@@ -47,7 +48,7 @@ func parseOptions(raw json.RawMessage) (o options, err error) {
 	read := func(name, kind string, value any) error { return nsengine.Option(raw, name, kind, value) }
 	err = cmp.Or(read("ptrace", "true or false", &o.filter.Ptrace), read("unix_sockets", "true or false", &o.filter.UnixSockets), read("abi", "a whole number", &o.abi))
 	if err == nil && (o.abi < 0 || o.abi > newestABI) {
-		err = &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config.abi", Message: fmt.Sprintf("is not from 1 to %d", newestABI)}
+		err = mountplan.Invalid("config.abi", "", "is not from 1 to %d", newestABI)
 	}
 	return o, err
 }

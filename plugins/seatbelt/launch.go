@@ -51,7 +51,7 @@ func (e *engine) open(ctx context.Context, spec *shared.Spec) error {
 func outOfReach(p *policy, launcher string) error {
 	for _, a := range p.areas {
 		if a.writable && paths.Inside(a.path, launcher) {
-			return invalid(a.origin, fmt.Sprintf("makes the launcher %s writable from inside", launcher), "bind it read-only, or bind less")
+			return invalid(a.origin, "bind it read-only, or bind less", "makes the launcher %s writable from inside", launcher)
 		}
 	}
 	return nil
@@ -189,8 +189,8 @@ func checkLinks(p *policy) error {
 			continue
 		}
 		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
-			return invalid(c.origin, fmt.Sprintf("%s is a file with %d names, and only this one would be hidden or protected", c.path, st.Nlink),
-				"make it a file of its own: cp FILE COPY && mv COPY FILE")
+			return invalid(c.origin, "make it a file of its own: cp FILE COPY && mv COPY FILE",
+				"%s is a file with %d names, and only this one would be hidden or protected", c.path, st.Nlink)
 		}
 	}
 	return nil

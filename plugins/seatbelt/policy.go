@@ -103,7 +103,7 @@ func (p *policy) takeTable() error {
 		case hides:
 			p.hidden = append(p.hidden, a)
 		case a.path == "/":
-			return invalid(a.origin, "the whole host cannot be mounted", `say filesystem = "host" to show it read-only`)
+			return invalid(a.origin, `say filesystem = "host" to show it read-only`, "the whole host cannot be mounted")
 		default:
 			p.areas = append(p.areas, a)
 		}
@@ -190,13 +190,13 @@ func aliases(p string) []string {
 func checkName(attribute, p string) error {
 	switch {
 	case len(p) > maxPath:
-		return invalid(attribute, fmt.Sprintf("%.60q... is longer than %d bytes, which no path of macOS is", p, maxPath), "")
+		return invalid(attribute, "", "%.60q... is longer than %d bytes, which no path of macOS is", p, maxPath)
 	case !utf8.ValidString(p):
-		return invalid(attribute, fmt.Sprintf("%q is not UTF-8, which every path of macOS is", p), "")
+		return invalid(attribute, "", "%q is not UTF-8, which every path of macOS is", p)
 	}
 	return nil
 }
 
-func invalid(attribute, message, hint string) error {
-	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: message, Hint: hint}
+func invalid(attribute, hint, format string, args ...any) error {
+	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: fmt.Sprintf(format, args...), Hint: hint}
 }

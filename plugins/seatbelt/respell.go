@@ -2,7 +2,6 @@ package seatbelt
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -19,7 +18,7 @@ func respell(spec *shared.Spec) error {
 		if e.Access == shared.Hidden {
 			// Its spelling stays: each command resolves it again.
 			if _, err := os.Lstat(e.Path); err != nil && e.Missing != shared.MissingIgnore {
-				return invalid(e.Why, fmt.Sprintf("%q, which must be hidden: %v", e.Path, err), "")
+				return invalid(e.Why, "", "%q, which must be hidden: %v", e.Path, err)
 			}
 			table = append(table, e)
 			continue
@@ -29,7 +28,7 @@ func respell(spec *shared.Spec) error {
 			continue
 		}
 		if err != nil {
-			return invalid(e.Why, err.Error(), "")
+			return invalid(e.Why, "", "%v", err)
 		}
 		e.Source, e.Path = p, p
 		table = append(table, e)
@@ -41,7 +40,7 @@ func respell(spec *shared.Spec) error {
 			return nil // nothing to hide
 		}
 		if err != nil {
-			return invalid("home", err.Error(), "")
+			return invalid("home", "", "%v", err)
 		}
 		spec.Home = p
 	}

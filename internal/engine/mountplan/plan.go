@@ -53,7 +53,7 @@ func bounded(ops []holder.Op) error {
 		dests[i] = o.Dest
 	}
 	dir, n := hostpath.MostIn(dests)
-	return invalid("deny_paths", "remove what is not needed there, or hide a directory as a whole by its name in deny_paths",
+	return Invalid("deny_paths", "remove what is not needed there, or hide a directory as a whole by its name in deny_paths",
 		"hiding and protecting needs %d mounts with %d bytes of paths, more than %d or %d; %d of them are in %s",
 		len(ops), size, maxSteps, maxStepBytes, n, hostpath.Quote(dir))
 }

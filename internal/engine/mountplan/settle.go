@@ -40,7 +40,7 @@ func (p *planner) settle(ops []holder.Op) ([]holder.Op, error) {
 		}
 		return pinned(ops), nil
 	}
-	return nil, invalid("bind_paths", "", "the destinations lead to one another through symlinks")
+	return nil, Invalid("bind_paths", "", "the destinations lead to one another through symlinks")
 }
 
 // parentsFirst orders steps; at the same place, what hides comes after what shows.
@@ -121,7 +121,7 @@ func (v *view) dropHidden(ops []holder.Op) ([]holder.Op, error) {
 				continue
 			}
 			if o.Kind == holder.Missing && !o.Ignore {
-				return nil, invalid(o.Why, "", "%q, which must be hidden, does not exist", o.Dest)
+				return nil, Invalid(o.Why, "", "%q, which must be hidden, does not exist", o.Dest)
 			}
 			if o.Kind == holder.Missing {
 				continue
@@ -147,7 +147,7 @@ func unique(ops []holder.Op) ([]holder.Op, error) {
 				*last = o // a mount replaces the view's own
 			case o.Why == "filesystem" && (o.Kind == holder.Memory || o.Kind == holder.Home):
 			default:
-				return nil, invalid(o.Why, "", "destination %q is that of %s too", o.Dest, last.Why)
+				return nil, Invalid(o.Why, "", "destination %q is that of %s too", o.Dest, last.Why)
 			}
 			continue
 		}
@@ -175,9 +175,9 @@ func (p *planner) check(ops []holder.Op) error {
 			}
 			switch e.kind {
 			case absent:
-				return invalid(o.Why, "create it, or mark the bind optional", "%q does not exist", o.Source)
+				return Invalid(o.Why, "create it, or mark the bind optional", "%q does not exist", o.Source)
 			case symlink:
-				return invalid(o.Why, "", "%q has become a symlink", o.Source)
+				return Invalid(o.Why, "", "%q has become a symlink", o.Source)
 			}
 			want = e.kind
 		}
@@ -191,7 +191,7 @@ func (p *planner) check(ops []holder.Op) error {
 				Message: fmt.Sprintf("this machine has no %s on which to mount the sandbox's own", o.Dest),
 				Hint:    `create an empty one, or use filesystem = "minimal"`}
 		case at.kind == absent && at.host != "":
-			return invalid(o.Why, "create it on the host, or choose a destination outside of the other binds",
+			return Invalid(o.Why, "create it on the host, or choose a destination outside of the other binds",
 				"destination %q does not exist in the bind around it (%q on the host)", o.Dest, at.host)
 		case at.kind == absent, at.viewEntry:
 		case at.kind != want:
@@ -199,7 +199,7 @@ func (p *planner) check(ops []holder.Op) error {
 			if want == directory {
 				is, needs = needs, is
 			}
-			return invalid(o.Why, "", "destination %q is %s, where %s is needed to mount on", o.Dest, is, needs)
+			return Invalid(o.Why, "", "destination %q is %s, where %s is needed to mount on", o.Dest, is, needs)
 		}
 		v.add(o)
 	}
@@ -217,26 +217,27 @@ func refuseReserved(o holder.Op) error {
 	}
 	for _, dir := range reserved {
 		if paths.Inside(dir, o.Dest) {
-			return invalid(o.Why, "", verb, o.Dest, dir)
+			return Invalid(o.Why, "", verb, o.Dest, dir)
 		}
 	}
 	if o.Dest == "/" {
-		return invalid(o.Why, `use filesystem = "host" to see the host's tree`, `destination "/" would replace the whole view`)
+		return Invalid(o.Why, `use filesystem = "host" to see the host's tree`, `destination "/" would replace the whole view`)
 	}
 	return nil
 }
 
 func placeError(o holder.Op, err error) error {
 	if _, ok := errors.AsType[*plantedLinkError](err); ok {
-		return invalid(o.Why, "name the path that it leads to", "destination %q %v, which a command can change", o.Dest, err)
+		return Invalid(o.Why, "name the path that it leads to", "destination %q %v, which a command can change", o.Dest, err)
 	}
 	if o.Hides() {
-		return invalid(o.Why, "", "cannot hide %q: %v", o.Dest, err)
+		return Invalid(o.Why, "", "cannot hide %q: %v", o.Dest, err)
 	}
-	return invalid(o.Why, "", "destination %q: %v", o.Dest, err)
+	return Invalid(o.Why, "", "destination %q: %v", o.Dest, err)
 }
 
-func invalid(attribute, hint, format string, a ...any) error {
+// Invalid is an error about an attribute of a Spec.
+func Invalid(attribute, hint, format string, a ...any) error {
 	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: fmt.Sprintf(format, a...), Hint: hint}
 }
 

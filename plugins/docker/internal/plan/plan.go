@@ -294,8 +294,7 @@ func refuseReserved(m shared.Entry) error {
 	for _, dir := range [...]string{"/proc", "/dev", "/sys", OwnDir} {
 		empty := dir == "/sys" && m.Access == shared.Hidden // so that a rule for several engines works
 		if paths.Inside(dir, m.Path) && !empty || m.Path == "/" {
-			return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: m.Why,
-				Message: fmt.Sprintf("nothing can be mounted or hidden at %q, because the engine provides %s", m.Path, dir)}
+			return mountplan.Invalid(m.Why, "", "nothing can be mounted or hidden at %q, because the engine provides %s", m.Path, dir)
 		}
 	}
 	return nil
