@@ -166,7 +166,7 @@ func keptOverlay(s *subject) {
 	spec.Table[0].Access = shared.Overlay
 	sandbox := s.OpenAs(spec)
 	upper, lock := shared.KeptOverlay(&spec.Session, uint32(os.Geteuid()), s.WS)
-	p, _ := s.started(sandbox, s.sh("echo kept >made && rm file && rm -r keys && mkdir keys && cat made"+forever), nil)
+	p, _ := s.started(sandbox, "echo kept >made && rm file && rm -r keys && mkdir keys && cat made"+forever)
 	s.Check("the lock", func() {
 		f, err := os.OpenFile(lock, os.O_RDWR, 0)
 		s.Must(err)
@@ -192,12 +192,12 @@ func ownOverlay(s *subject) {
 	p := s.begin(sandbox, s.sh(write+"; echo made; read -r line; cat made; echo end"), shared.Stdio{Stdin: in, Stdout: w})
 	out := s.until(r, "made\n")
 	s.Demand(out == "own\nmade\n", "the first command: %q", out)
-	s.exits(s.run(sandbox, s.sh(write), nil), 0, "own\n")
+	s.prints(sandbox, write, "own\n")
 	goOn.WriteString("\n")
 	out = s.until(r, "end\n")
 	s.Demand(out == "own\nend\n", "the first command, after the second: %q", out)
 	s.endNow(p)
-	s.exits(s.run(sandbox, s.sh(write), nil), 0, "own\n")
+	s.prints(sandbox, write, "own\n")
 	s.Demand(scene.HostHas(s.Path("ws/made")) == nil, "it is in the workspace")
 }
 
@@ -218,8 +218,7 @@ func keptSecret(s *subject) {
 	cmd := s.sh("cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | tr '\\0' '\\n'; env; echo end" + forever)
 	plan, err := sandbox.Plan(s.Ctx, cmd)
 	s.Must(err)
-	r, w := s.Pipe()
-	p := s.begin(sandbox, cmd, shared.Stdio{Stdout: w})
+	p, r := s.piped(sandbox, cmd)
 	inside := s.until(r, "end\n")
 	outside := actor.Search(s.Canary, "/proc/[0-9]*/cmdline")
 	s.endNow(p)
@@ -291,8 +290,7 @@ func planned(s *subject) {
 			s.Faultf(e.Path, "it is shown, and the plan does not have it among its mounts")
 		}
 	}
-	r, w := s.Pipe()
-	p := s.begin(sandbox, cmd, shared.Stdio{Stdout: w})
+	p, r := s.piped(sandbox, cmd)
 	type mounted struct {
 		writable bool
 		source   string // on its file system
@@ -333,7 +331,7 @@ func planned(s *subject) {
 
 func apart(s *subject) {
 	sandbox := s.open()
-	p, _ := s.started(sandbox, s.sh("sleep 61.25 & echo; wait"), nil)
+	p, _ := s.started(sandbox, "sleep 61.25 & echo; wait")
 	o := s.run(sandbox, s.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '"), nil)
 	s.Demand(!strings.Contains(o.Stdout, "sleep 61.25"), "one sees the other")
 	s.endNow(p)

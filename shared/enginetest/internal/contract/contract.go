@@ -84,10 +84,15 @@ func (s *subject) begin(sandbox shared.Sandbox, cmd shared.Command, stdio shared
 	return p
 }
 
-// started starts a command and waits for the first line that it writes.
-func (s *subject) started(sandbox shared.Sandbox, cmd shared.Command, stdin *os.File) (shared.Process, *os.File) {
+// piped starts a command, and returns what reads its output.
+func (s *subject) piped(sandbox shared.Sandbox, cmd shared.Command) (shared.Process, *os.File) {
 	r, w := s.Pipe()
-	p := s.begin(sandbox, cmd, shared.Stdio{Stdin: stdin, Stdout: w})
+	return s.begin(sandbox, cmd, shared.Stdio{Stdout: w}), r
+}
+
+// started starts shell text and waits for the first line that it writes.
+func (s *subject) started(sandbox shared.Sandbox, text string) (shared.Process, *os.File) {
+	p, r := s.piped(sandbox, s.sh(text))
 	s.until(r, "\n")
 	return p, r
 }
@@ -148,10 +153,15 @@ func (s *subject) died(o *scene.Outcome, want shared.ExitStatus) {
 	s.Demand(o.Status == want, "it ended with %v and not with %v; stdout: %s stderr: %s", o.Status, want, scene.Tail(o.Stdout), scene.Tail(o.Stderr))
 }
 
+// prints runs shell text in a sandbox, and checks that it succeeded and wrote this.
+func (s *subject) prints(sandbox shared.Sandbox, text, stdout string) {
+	s.exits(s.run(sandbox, s.sh(text), nil), 0, stdout)
+}
+
 // works checks that the engine still works.
 func (s *subject) works() { s.Check("afterwards", s.worksOnce) }
 
-func (s *subject) worksOnce() { s.exits(s.once(s.sh("echo still here"), nil), 0, "still here\n") }
+func (s *subject) worksOnce() { s.prints(s.open(), "echo still here", "still here\n") }
 
 // ends fails the case unless a file ends that somebody may still write to.
 func (s *subject) ends(r *os.File) {

@@ -43,7 +43,7 @@ func misuseRules() []Rule {
 		notStarted("misuse.05", "a terminal that is none is an error", func(c *shared.Command) { c.TTY = true }),
 		{ID: "misuse.06", Title: "ids that the engine has not given are errors, but to Close", process: true, run: unknownIDs},
 		{ID: "misuse.07", Title: "a signal that is none is an error, and the command goes on", run: func(s *subject) {
-			p, _ := s.started(s.open(), s.sh("trap 'exit 5' TERM; echo"+forever), nil)
+			p, _ := s.started(s.open(), "trap 'exit 5' TERM; echo"+forever)
 			for _, sig := range []syscall.Signal{-1, -9, 999} {
 				err := p.Signal(s.Ctx, sig)
 				s.Demand(err != nil && !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, shared.ErrEngineLost), "signal %d: %v", sig, err)
@@ -126,7 +126,7 @@ func crowdRules() []Rule {
 			}
 		}},
 		{ID: "crowd.04", Title: "signals from many callers at once", run: func(s *subject) {
-			p, _ := s.started(s.open(), s.sh("echo; exec sleep 60"), nil)
+			p, _ := s.started(s.open(), "echo; exec sleep 60")
 			s.Together(16, func(int) { p.Signal(s.Ctx, syscall.SIGTERM) })
 			s.endsBy(p, shared.ExitStatus{Signal: syscall.SIGTERM})
 		}},

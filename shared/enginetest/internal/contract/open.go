@@ -177,18 +177,21 @@ func unclaimedRule(s *subject) {
 }
 
 func formRule(s *subject) {
+	shown := func(source, path string) func(*shared.Spec) {
+		return with(shared.Entry{Source: source, Path: path, Access: shared.ReadOnly})
+	}
 	for name, change := range map[string]func(*shared.Spec){
-		"a relative source":          with(shared.Entry{Source: "x", Path: "/x", Access: shared.ReadOnly}),
-		"a source with ..":           with(shared.Entry{Source: "/usr/../etc", Path: "/x", Access: shared.ReadOnly}),
-		"a source with / at its end": with(shared.Entry{Source: "/usr/", Path: "/x", Access: shared.ReadOnly}),
-		"a relative destination":     with(shared.Entry{Source: "/usr", Path: "usr", Access: shared.ReadOnly}),
-		"a destination with ..":      with(shared.Entry{Source: "/usr", Path: "/x/../y", Access: shared.ReadOnly}),
-		"a path with a NUL":          with(shared.Entry{Source: "/usr\x00", Path: "/usr\x00", Access: shared.ReadOnly}),
+		"a relative source":          shown("x", "/x"),
+		"a source with ..":           shown("/usr/../etc", "/x"),
+		"a source with / at its end": shown("/usr/", "/x"),
+		"a relative destination":     shown("/usr", "usr"),
+		"a destination with ..":      shown("/usr", "/x/../y"),
+		"a path with a NUL":          shown("/usr\x00", "/usr\x00"),
 		"an unknown access":          with(shared.Entry{Source: "/usr", Path: "/x", Access: 77}),
 		"unknown of what is missing": with(shared.Entry{Path: "/x", Access: shared.Hidden, Missing: 77}),
 		"a hidden relative path":     with(shared.Entry{Path: "x", Access: shared.Hidden}),
 		"a hidden path with source":  with(shared.Entry{Source: "/usr", Path: "/x", Access: shared.Hidden}),
-		"two at one place":           with(shared.Entry{Source: s.Shown, Path: s.WS, Access: shared.ReadOnly}),
+		"two at one place":           shown(s.Shown, s.WS),
 		"a tmpfs with a source":      with(shared.Entry{Source: "/usr", Path: "/x", Access: shared.Private}),
 		"an unknown view":            func(s *shared.Spec) { s.Filesystem = 77 },
 		"an unknown network":         func(s *shared.Spec) { s.Network.Mode = 77 },
@@ -196,12 +199,12 @@ func formRule(s *subject) {
 		"a relative session":         func(s *shared.Spec) { s.Session.Dir = "session" },
 		"a negative number of CPUs":  func(s *shared.Spec) { s.Limits.CPUs = -1 },
 		"options that are not JSON":  func(s *shared.Spec) { s.Options = json.RawMessage("{") },
-		"read-only without a source": with(shared.Entry{Path: s.Shown, Access: shared.ReadOnly}),
+		"read-only without a source": shown("", s.Shown),
 		"a home with a NUL":          func(s *shared.Spec) { s.Home = "/home\x00" },
 		"a session with a NUL":       func(s *shared.Spec) { s.Session.Dir = "/session\x00" },
 		"a device not in /dev":       func(s *shared.Spec) { s.Devices = []string{"/etc/passwd"} },
 		"a device with ..":           func(s *shared.Spec) { s.Devices = []string{"/dev/../dev/null"} },
-		"a destination of no length": with(shared.Entry{Source: "/usr", Path: "", Access: shared.ReadOnly}),
+		"a destination of no length": shown("/usr", ""),
 	} {
 		spec := s.spec()
 		change(&spec)
@@ -252,7 +255,7 @@ func staysClean(s *subject) {
 		s.Must(err)
 		sandbox, err := s.Engine.Open(s.Ctx, s.spec())
 		s.Must(err)
-		s.exits(s.run(sandbox, s.sh("exit 0"), nil), 0, "")
+		s.prints(sandbox, "exit 0", "")
 		s.Must(sandbox.Close(s.Ctx))
 	}
 	for kind, list := range temporary(s) {

@@ -28,7 +28,7 @@ func processRules() []Rule {
 		{ID: "process.04", Title: "two processes of one engine do not know each other", process: true, run: func(s *subject) {
 			first := s.launch()
 			s.launch()
-			p, _ := s.started(s.open(), s.sh("trap 'exit 5' TERM; echo"+forever), nil)
+			p, _ := s.started(s.open(), "trap 'exit 5' TERM; echo"+forever)
 			first.Kill()
 			s.signal(p, syscall.SIGTERM)
 			s.endsBy(p, shared.ExitStatus{Code: 5})
@@ -66,7 +66,7 @@ func (s *subject) lose(told bool, end func(*dial.Process) error) {
 	if !unconfined {
 		script = "(setsid sh -c 'trap \"\" TERM HUP; sleep 181' &); " + script
 	}
-	p, out := s.started(s.open(), s.sh(script), nil)
+	p, out := s.started(s.open(), script)
 	s.Must(end(l))
 	if !unconfined || !told {
 		s.ends(out)
@@ -115,7 +115,7 @@ func givenBack(s *subject) {
 func outlived(s *subject) {
 	l := s.launch()
 	mark := s.adopt(l.Pid())
-	s.started(s.open(), s.sh("sleep 181 & echo; sleep 181"), nil)
+	s.started(s.open(), "sleep 181 & echo; sleep 181")
 	l.Disconnect()
 	s.Until(func() error { return cmp.Or(exited(l), marked(mark)) })
 }

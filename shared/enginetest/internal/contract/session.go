@@ -86,14 +86,13 @@ func goesOn(s *subject) {
 	first, second := s.OpenAs(spec), s.OpenAs(spec)
 	// elsewhere makes, or finds, a file in the other directories for temporary ones.
 	const elsewhere = "for d in /var/tmp /dev/shm; do test ! -d $d || %s $d/left || exit 7; done; "
-	s.exits(s.run(first, s.sh(fmt.Sprintf(elsewhere, "touch")+leaveProcess+"; cd /proc/self/ns; readlink pid ipc uts net >/tmp/ns; readlink user >/tmp/user"), nil), 0, "")
-	o := s.run(second, s.sh(fmt.Sprintf(elsewhere, "test -e")+`kill -0 "$(cat /tmp/left)" && cd /proc/self/ns && test "$(readlink pid ipc uts net)" = "$(cat /tmp/ns)" && test "$(readlink user)" != "$(cat /tmp/user)" && echo alive`), nil)
-	s.exits(o, 0, "alive\n")
+	s.prints(first, fmt.Sprintf(elsewhere, "touch")+leaveProcess+"; cd /proc/self/ns; readlink pid ipc uts net >/tmp/ns; readlink user >/tmp/user", "")
+	s.prints(second, fmt.Sprintf(elsewhere, "test -e")+`kill -0 "$(cat /tmp/left)" && cd /proc/self/ns && test "$(readlink pid ipc uts net)" = "$(cat /tmp/ns)" && test "$(readlink user)" != "$(cat /tmp/user)" && echo alive`, "alive\n")
 	s.Must(first.Close(s.Ctx))
-	s.exits(s.run(second, s.sh(`kill -0 "$(cat /tmp/left)" && echo alive`), nil), 0, "alive\n")
+	s.prints(second, `kill -0 "$(cat /tmp/left)" && echo alive`, "alive\n")
 	s.Must(second.Close(s.Ctx))
 	third := s.OpenAs(spec)
-	o = s.run(third, s.sh(`cat /proc/[0-9]*/cmdline | tr '\0' ' ' | grep 'slee[p] 1000'`), nil)
+	o := s.run(third, s.sh(`cat /proc/[0-9]*/cmdline | tr '\0' ' ' | grep 'slee[p] 1000'`), nil)
 	s.Demand(o.Stdout == "", "a process is there when the last sandbox was closed: %s", scene.Tail(o.Stdout))
 }
 
@@ -118,14 +117,14 @@ readlink $p/fd/0 >/dev/null && echo fd; cat $p/maps 2>/dev/null | grep -q . && e
 
 func apartByProc(s *subject) {
 	sandbox := s.OpenAs(s.oneMachine())
-	s.exits(s.run(sandbox, s.sh(leaveProcess), nil), 0, "")
-	s.exits(s.run(sandbox, s.sh("set -- $(cat /tmp/left)\n"+looks), nil), 0, "")
+	s.prints(sandbox, leaveProcess, "")
+	s.prints(sandbox, "set -- $(cat /tmp/left)\n"+looks, "")
 	// One that has started it sees all of that.
 	o := s.run(sandbox, s.sh("sleep 1000 </dev/null >/dev/null 2>&1 & set -- $!\n"+looks), nil)
 	const want = "environ\nroot\ncwd\nfd\nmaps\nexe\nns\n"
 	s.Expect(o.Stdout == want, scene.ControlFailed, "a command sees of what it has started %q, and not %q; stderr: %s", o.Stdout, want, scene.Tail(o.Stderr))
 	// A command does not see pid 1 or the init of another command either.
-	s.exits(s.run(sandbox, s.sh("set -- 1\n"+looks), nil), 0, "")
+	s.prints(sandbox, "set -- 1\n"+looks, "")
 }
 
 // detached starts a process in a session of its own, and waits until it is there: its number is in /tmp/own then.
@@ -133,11 +132,11 @@ const detached = `rm -f /tmp/own; (setsid sh -c 'echo $$ >/tmp/own; exec sleep 1
 
 func killsItsOwn(s *subject) {
 	sandbox := s.OpenAs(s.oneMachine())
-	s.exits(s.run(sandbox, s.sh(leaveProcess), nil), 0, "")
+	s.prints(sandbox, leaveProcess, "")
 	ownIsGone := func() {
-		s.exits(s.run(sandbox, s.sh(`kill -0 "$(cat /tmp/own)" 2>/dev/null && echo own; kill -0 "$(cat /tmp/left)" && echo left`), nil), 0, "left\n")
+		s.prints(sandbox, `kill -0 "$(cat /tmp/own)" 2>/dev/null && echo own; kill -0 "$(cat /tmp/left)" && echo left`, "left\n")
 	}
-	p, _ := s.started(sandbox, s.sh(detached+"; echo ready"+forever), nil)
+	p, _ := s.started(sandbox, detached+"; echo ready"+forever)
 	s.signal(p, syscall.SIGKILL)
 	s.wait(p)
 	ownIsGone()

@@ -32,8 +32,7 @@ func streamRules() []Rule {
 		{ID: "stream.05", Title: "a reader that does not read holds the command up", run: backPressure},
 		{ID: "stream.06", Title: "one output that nobody reads does not hold up the other", run: independent},
 		{ID: "stream.07", Title: "a reader that goes away is SIGPIPE to the command", run: func(s *subject) {
-			r, w := s.Pipe()
-			p := s.begin(s.open(), s.sh("exec yes"), shared.Stdio{Stdout: w})
+			p, r := s.piped(s.open(), s.sh("exec yes"))
 			_, err := io.ReadFull(r, make([]byte, 100))
 			s.Must(err)
 			r.Close()
@@ -170,8 +169,7 @@ func backPressure(s *subject) {
 	s.died(s.run(sandbox, cmd, nil), shared.ExitStatus{})
 	short, cancel := context.WithTimeout(s.Ctx, time.Second+3*time.Since(begin))
 	defer cancel()
-	r, w := s.Pipe()
-	p := s.begin(sandbox, cmd, shared.Stdio{Stdout: w})
+	p, r := s.piped(sandbox, cmd)
 	_, err := p.Wait(short)
 	s.Demand(errors.Is(err, context.DeadlineExceeded), "32 MiB were taken though nobody reads: %v", err)
 	got, err := io.Copy(io.Discard, r)
@@ -205,7 +203,7 @@ func closedEarly(s *subject) {
 func inputPressure(s *subject) {
 	const enough = 16 << 20
 	r, w := s.Pipe()
-	p, _ := s.started(s.open(), s.sh("echo; exec sleep 60"), r)
+	p := s.begin(s.open(), s.sh("exec sleep 60"), shared.Stdio{Stdin: r})
 	for taken := 0; taken <= enough; {
 		w.SetWriteDeadline(time.Now().Add(time.Second)) // in which nothing more is taken
 		n, err := w.Write(make([]byte, 64<<10))
