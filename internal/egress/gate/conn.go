@@ -128,11 +128,9 @@ func (g *Gate) serveName(c *conn) {
 		g.inject.serve(c, n, first)
 		return
 	}
-	outer, refused := g.reach(c, n, port)
-	if refused != nil {
-		return
+	if outer, ok := g.reach(c, n, port); ok {
+		c.pass(outer, first)
 	}
-	c.pass(outer, first)
 }
 
 // target returns the name and the port behind an address of the sandbox, with a decision whose
@@ -185,14 +183,17 @@ func (c *conn) readGreeting(r io.Reader, want string) (first []byte, ok bool) {
 	return nil, false
 }
 
-// reach connects to a port of a name for a connection, which it refuses otherwise.
-func (g *Gate) reach(c *conn, n *name, port egress.Port) (outer net.Conn, refused *refusal) {
+// reach connects to a port of a name for a connection, which it refuses otherwise; outer then ends with
+// the connection.
+func (g *Gate) reach(c *conn, n *name, port egress.Port) (outer net.Conn, ok bool) {
+	var refused *refusal
 	c.decision.Allowed = true
 	outer, c.decision.Address, refused = g.connectName(n, port)
 	if refused != nil {
 		c.refuse(refused.status, refused.Error())
+		return nil, false
 	}
-	return outer, refused
+	return outer, c.join(outer)
 }
 
 // connectName connects to a port of a name.
@@ -214,11 +215,8 @@ func (g *Gate) connectName(n *name, port egress.Port) (outer net.Conn, address s
 	return outer, n.dialled, nil
 }
 
-// pass sends the bytes already read, and then all others.
+// pass sends the bytes already read, and then all others, to a connection that was reached.
 func (c *conn) pass(outer net.Conn, first []byte) {
-	if !c.join(outer) {
-		return
-	}
 	if len(first) > 0 {
 		n, err := outer.Write(first)
 		c.sent.Add(int64(n))

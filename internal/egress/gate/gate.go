@@ -311,16 +311,6 @@ func (g *Gate) isClosing() bool { return g.closing.Err() != nil }
 // slots limit how many goroutines do something at once.
 type slots chan struct{}
 
-// try takes a slot if one is free.
-func (s slots) try() bool {
-	select {
-	case s <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
 // take waits for a slot.
 func (s slots) take(ctx context.Context) bool {
 	select {

@@ -130,8 +130,10 @@ func (g *Gate) admit(l *listener, c *net.TCPConn) bool {
 
 // enter waits for a slot. Before a wait it reports which limit is reached.
 func (g *Gate) enter(s slots, name string, port uint16, full string) bool {
-	if s.try() {
+	select {
+	case s <- struct{}{}:
 		return true
+	default:
 	}
 	g.decided(egress.Decision{Name: name, Port: port, Allowed: true, Reason: fmt.Sprintf("%d %s, and more of them wait", cap(s), full)})
 	return s.take(g.ctx)

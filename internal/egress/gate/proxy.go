@@ -101,11 +101,8 @@ func (g *Gate) serveProxy(c *conn) {
 		c.refuse(forbidden, err.Error())
 		return
 	}
-	outer, refused := g.reach(c, n, port)
-	if refused != nil {
-		return
-	}
-	if !c.join(outer) {
+	outer, ok := g.reach(c, n, port)
+	if !ok {
 		return
 	}
 	c.asked = false

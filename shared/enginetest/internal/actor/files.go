@@ -262,10 +262,7 @@ func truncate(args []string) (string, error) {
 	err := os.Truncate(args[0], 0)
 	for _, access := range []int{os.O_RDONLY, os.O_WRONLY, 3} { // 3 is to ioctl alone
 		if err != nil {
-			var f *os.File
-			if f, err = os.OpenFile(args[0], access|os.O_TRUNC, 0); err == nil {
-				f.Close()
-			}
+			err = opens(args[0], access|os.O_TRUNC)
 		}
 	}
 	return "is empty", err

@@ -86,12 +86,6 @@ func reached(errno unix.Errno) (string, error) {
 	return "it reaches the kernel, which says: " + errno.Error(), nil
 }
 
-// sigaction is the kernel's struct with its default disposition.
-type sigaction struct {
-	handler, flags, restorer uintptr
-	mask                     uint64
-}
-
 // endsBy has a signal end this process as it would end any other program: the Go
 // runtime's handler, which would print and exit, is taken away.
 func endsBy(sig syscall.Signal) error {
@@ -100,7 +94,7 @@ func endsBy(sig syscall.Signal) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return err
 	}
-	var zero sigaction
+	var zero [4]uint64 // the kernel's struct sigaction, with the default disposition
 	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&zero)), 0, 8, 0, 0); errno != 0 {
 		return errno
 	}

@@ -91,11 +91,11 @@ func survive([]string) (string, error) {
 
 // die ends this process by a signal whose default action is not the Go runtime's.
 func die(args []string) (string, error) {
-	n := number(args[0])
-	if sig := syscall.Signal(n); sig == syscall.SIGKILL { // which has no disposition to take away
+	sig := syscall.Signal(number(args[0]))
+	if sig == syscall.SIGKILL { // which has no disposition to take away
 		return "", errors.Join(syscall.Kill(os.Getpid(), sig), errors.New("it lives on"))
 	}
-	return "", dieBy(syscall.Signal(n))
+	return "", dieBy(sig)
 }
 
 func runTool(args []string) (string, error) {
