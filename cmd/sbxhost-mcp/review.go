@@ -81,56 +81,56 @@ func (s *server) changesOf(ctx context.Context, h *host.Host, name string) *chan
 	return &changes{Review: name, Lines: []string{}, Error: err.Error()}
 }
 
-func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewArguments) (*mcp.CallToolResult, *reviewResult, error) {
+func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewArguments) (*reviewResult, error) {
 	out := &reviewResult{Reviews: []host.ReviewInfo{}, Omitted: []string{}}
 	h, at, err := s.host(in.Directory, "")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	switch {
 	case in.Action == "list":
 		found, err := h.Reviews()
 		out.Reviews = append(out.Reviews, found...)
-		return nil, out, err
+		return out, err
 	case !slices.Contains([]string{"diff", "apply", "discard"}, in.Action):
-		return nil, nil, fmt.Errorf("action: %q is neither list, diff, apply nor discard", in.Action)
+		return nil, fmt.Errorf("action: %q is neither list, diff, apply nor discard", in.Action)
 	case in.Action == "apply" && !s.apply:
-		return nil, nil, errors.New("action: the user's configuration does not let agents apply reviews: ask the user to apply it, or for mcp { apply = true }")
+		return nil, errors.New("action: the user's configuration does not let agents apply reviews: ask the user to apply it, or for mcp { apply = true }")
 	case in.Action == "apply" && in.Digest == "":
-		return nil, nil, errors.New("digest: apply needs the one that diff gave")
+		return nil, errors.New("digest: apply needs the one that diff gave")
 	case in.Name == "":
-		return nil, nil, errors.New("name: which review")
+		return nil, errors.New("name: which review")
 	case in.Action == "discard" && !s.began(h, at.root, in.Name):
-		return nil, nil, fmt.Errorf("name: no command of this connection has begun a review %q, and another one is its user's to discard", in.Name)
+		return nil, fmt.Errorf("name: no command of this connection has begun a review %q, and another one is its user's to discard", in.Name)
 	}
 	r, err := h.OpenReview(ctx, in.Name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("name: there is no review %q of this workspace", in.Name)
+		return nil, fmt.Errorf("name: there is no review %q of this workspace", in.Name)
 	} else if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer r.Close()
 	if in.Action == "discard" {
-		return nil, out, r.Discard(ctx)
+		return out, r.Discard(ctx)
 	}
 	set, err := r.Changes(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	seen, _ := set.Visible()
 	if in.Action == "apply" {
 		for _, p := range in.Paths {
 			// An agent must not find out either whether a hidden path exists.
 			if !slices.ContainsFunc(seen.Changes, func(c host.ReviewChange) bool { return c.IsIn([]string{p}) }) {
-				return nil, nil, fmt.Errorf("paths: the diff has nothing at %q", p)
+				return nil, fmt.Errorf("paths: the diff has nothing at %q", p)
 			}
 		}
 		visible, more := lines(seen.Changes, in.Paths)
 		if more > 0 {
-			return nil, nil, fmt.Errorf("paths: diff lists %d changes at most, and there are %d more: name paths with fewer, look at their diff, and apply them", maxLines, more)
+			return nil, fmt.Errorf("paths: diff lists %d changes at most, and there are %d more: name paths with fewer, look at their diff, and apply them", maxLines, more)
 		}
 		if all, more := lines(set.Changes, in.Paths); len(all)+more > len(visible) {
-			return nil, nil, errors.New("paths: some changes are at paths that the sandbox hides, and are no agent's to apply: name others")
+			return nil, errors.New("paths: some changes are at paths that the sandbox hides, and are no agent's to apply: name others")
 		}
 		done, err := r.Apply(ctx, set, host.ReviewChoice{Digest: in.Digest, Paths: in.Paths})
 		if done != nil {
@@ -138,7 +138,7 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 			applied.Changes = done.Applied
 			out.Changes = changesIn(in.Name, &applied, nil)
 		}
-		return nil, out, err
+		return out, err
 	}
 	out.Changes = changesIn(in.Name, set, in.Paths)
 	var left []host.ReviewChange
@@ -147,7 +147,7 @@ func (s *server) review(ctx context.Context, _ *mcp.CallToolRequest, in reviewAr
 	if out.Omitted, more = lines(left, nil); more > 0 {
 		out.Omitted = append(out.Omitted, fmt.Sprintf("and %d more", more))
 	}
-	return nil, out, err
+	return out, err
 }
 
 // began reports whether a command of this connection has begun a review of a workspace: this one, since its user

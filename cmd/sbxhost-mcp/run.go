@@ -81,16 +81,17 @@ type runResult struct {
 	// Repositories are those of the report in which a git outside acts on something.
 	Repositories []host.RepositoryReport `json:"repositories"` // git repositories that the command made or changed, in which a git outside of the sandbox would act on what is reported
 	Changes      *changes                `json:"changes"`      // in review mode: the differences between the workspace and the review; else null
+	failed       bool                    // the answer is an error
 }
 
-func (s *server) run(ctx context.Context, req *mcp.CallToolRequest, in runArguments) (*mcp.CallToolResult, *runResult, error) {
+func (s *server) run(ctx context.Context, req *mcp.CallToolRequest, in runArguments) (*runResult, error) {
 	limit, err := most(in.MaxOutput)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	j, err := s.start(ctx, in)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if !in.Background {
 		s.await(ctx, req, j)
@@ -100,7 +101,7 @@ func (s *server) run(ctx context.Context, req *mcp.CallToolRequest, in runArgume
 			return c.from(0, false, limit)
 		}
 		return c.ends(limit)
-	})
+	}), nil
 }
 
 // start checks the arguments and starts the command.
@@ -200,7 +201,7 @@ const maxRepositories = 10
 
 // answer reports what is known about a command now, with the parts of its outputs that part
 // returns.
-func (s *server) answer(j *job, part func(*capture) excerpt) (*mcp.CallToolResult, *runResult, error) {
+func (s *server) answer(j *job, part func(*capture) excerpt) *runResult {
 	out := &runResult{ID: j.id, Running: j.running(), Sandbox: j.sandbox, Denials: []host.Denial{}, Degraded: []string{}, Instructions: []string{}, Repositories: []host.RepositoryReport{}}
 	if !out.Running {
 		out.End, out.Denials, out.Degraded, out.Instructions, out.Changes = j.report.End, j.report.Denials, j.report.Degraded, j.report.Instructions, j.changes
@@ -216,7 +217,8 @@ func (s *server) answer(j *job, part func(*capture) excerpt) (*mcp.CallToolResul
 	}
 	out.Stdout, out.Stderr = part(j.stdout), part(j.stderr)
 	// A command that ran and failed is an answer. A command that did not run is an error.
-	return &mcp.CallToolResult{IsError: out.Outcome == "failed"}, out, nil
+	out.failed = out.Outcome == "failed"
+	return out
 }
 
 type outputArguments struct {
@@ -230,19 +232,19 @@ type outputArguments struct {
 
 const maxWait = 60
 
-func (s *server) output(ctx context.Context, _ *mcp.CallToolRequest, in outputArguments) (*mcp.CallToolResult, *runResult, error) {
+func (s *server) output(ctx context.Context, _ *mcp.CallToolRequest, in outputArguments) (*runResult, error) {
 	limit, err := most(in.MaxOutput)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	j, err := s.job(in.ID)
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return nil, err
 	case in.Stdout < 0 || in.Stderr < 0:
-		return nil, nil, errors.New("stdout_offset, stderr_offset: an offset is not below zero")
+		return nil, errors.New("stdout_offset, stderr_offset: an offset is not below zero")
 	case in.Wait != nil && (*in.Wait < 0 || *in.Wait > maxWait):
-		return nil, nil, fmt.Errorf("wait: %v is no number of seconds from 0 to %d", *in.Wait, maxWait)
+		return nil, fmt.Errorf("wait: %v is no number of seconds from 0 to %d", *in.Wait, maxWait)
 	}
 	if in.Wait != nil {
 		out, moreOut := j.stdout.written()
@@ -254,7 +256,7 @@ func (s *server) output(ctx context.Context, _ *mcp.CallToolRequest, in outputAr
 			case <-j.done:
 			case <-time.After(time.Duration(*in.Wait * float64(time.Second))):
 			case <-ctx.Done():
-				return nil, nil, ctx.Err()
+				return nil, ctx.Err()
 			}
 		}
 	}
@@ -264,27 +266,27 @@ func (s *server) output(ctx context.Context, _ *mcp.CallToolRequest, in outputAr
 			return c.from(in.Stdout, ended, limit)
 		}
 		return c.from(in.Stderr, ended, limit)
-	})
+	}), nil
 }
 
 type stopArguments struct {
 	ID string `json:"id" jsonschema:"the id that run returned"`
 }
 
-func (s *server) stop(ctx context.Context, _ *mcp.CallToolRequest, in stopArguments) (*mcp.CallToolResult, *runResult, error) {
+func (s *server) stop(ctx context.Context, _ *mcp.CallToolRequest, in stopArguments) (*runResult, error) {
 	j, err := s.job(in.ID)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	j.cancel()
 	select {
 	case <-j.done:
 	case <-ctx.Done():
-		return nil, nil, ctx.Err()
+		return nil, ctx.Err()
 	}
-	res, out, err := s.answer(j, func(c *capture) excerpt { return c.ends(usualReply) })
-	res.IsError = false // the agent asked for this end
-	return res, out, err
+	out := s.answer(j, func(c *capture) excerpt { return c.ends(usualReply) })
+	out.failed = false // the agent asked for this end
+	return out, nil
 }
 
 type denialArguments struct {
@@ -300,10 +302,10 @@ type denialResult struct {
 	Denials []host.Denial `json:"denials"` // empty if the sandbox denies nothing
 }
 
-func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in denialArguments) (*mcp.CallToolResult, *denialResult, error) {
+func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in denialArguments) (*denialResult, error) {
 	out := &denialResult{Denials: []host.Denial{}}
 	if given := slices.DeleteFunc([]string{in.ID, in.Path, in.Host}, func(about string) bool { return about == "" }); len(given) != 1 {
-		return nil, nil, errors.New("id, path, host: give one of them")
+		return nil, errors.New("id, path, host: give one of them")
 	}
 	if in.ID != "" {
 		j, err := s.job(in.ID)
@@ -311,21 +313,21 @@ func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in d
 			err = errors.New("id: the command still runs")
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		out.Denials = append(out.Denials, j.report.Denials...)
 		if j.report.Outcome == "failed" { // of a command that did not run
 			out.Denials = append(out.Denials, host.Denial{Operation: "use", Reason: j.report.Error, Attribute: j.report.Attribute, At: s.found.Place("", j.sandbox, j.report.Attribute), Change: j.report.Hint})
 		}
-		return nil, out, nil
+		return out, nil
 	}
 	call, err := in.call()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	h, at, err := s.host(in.Directory, in.Sandbox)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	cmd := h.Command(ctx, at.sandbox, "true")
 	cmd.Dir = at.dir
@@ -334,7 +336,7 @@ func (s *server) explainDenial(ctx context.Context, _ *mcp.CallToolRequest, in d
 		found[i].At = s.found.Place("", at.sandbox, found[i].Attribute)
 	}
 	out.Denials = append(out.Denials, found...)
-	return nil, out, err
+	return out, err
 }
 
 // call is the call of a command that would fail.

@@ -72,10 +72,10 @@ func (s *server) mcp() *mcp.Server {
 // addTool is [mcp.AddTool] for a tool that answers once, in JSON as text. Structured content would
 // be sent in addition, and also as text because many clients show only that, and an agent would pay
 // for both.
-func addTool[In, Out any](m *mcp.Server, t *mcp.Tool, run mcp.ToolHandlerFor[In, *Out]) {
+func addTool[In, Out any](m *mcp.Server, t *mcp.Tool, run func(context.Context, *mcp.CallToolRequest, In) (*Out, error)) {
 	t.InputSchema = schema[In]()
 	mcp.AddTool(m, t, func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
-		res, out, err := run(ctx, req, in)
+		out, err := run(ctx, req, in)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -85,11 +85,8 @@ func addTool[In, Out any](m *mcp.Server, t *mcp.Tool, run mcp.ToolHandlerFor[In,
 		if err := to.Encode(out); err != nil {
 			return nil, nil, err
 		}
-		if res == nil {
-			res = &mcp.CallToolResult{}
-		}
-		res.Content = []mcp.Content{&mcp.TextContent{Text: text.String()}}
-		return res, nil, nil
+		ran, ok := any(out).(*runResult)
+		return &mcp.CallToolResult{IsError: ok && ran.failed, Content: []mcp.Content{&mcp.TextContent{Text: text.String()}}}, nil, nil
 	})
 }
 
