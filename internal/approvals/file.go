@@ -46,7 +46,7 @@ func (d document) openDir() (*os.File, error) {
 	}
 	fd, err := hostpath.OpenNoSymlinks(at, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: d.dir, Err: err}
+		return nil, hostpath.OpenError(d.dir, err)
 	}
 	dir := os.NewFile(uintptr(fd), d.dir)
 	var st unix.Stat_t
@@ -81,7 +81,7 @@ func (d document) readIn(dir *os.File) ([]byte, error) {
 	case unix.ELOOP:
 		return nil, d.tampered("is a symlink")
 	default:
-		return nil, &fs.PathError{Op: "open", Path: d.path(), Err: err}
+		return nil, hostpath.OpenError(d.path(), err)
 	}
 	f := os.NewFile(uintptr(fd), d.path())
 	defer f.Close()

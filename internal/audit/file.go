@@ -105,7 +105,7 @@ func (l *Log) refuseStranger(st *unix.Stat_t) error {
 func (l *Log) open() (*os.File, error) {
 	fd, err := hostpath.OpenOrMake(l.path, unix.O_RDWR|unix.O_APPEND|unix.O_NONBLOCK|unix.O_CLOEXEC)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: l.path, Err: err}
+		return nil, hostpath.OpenError(l.path, err)
 	}
 	return os.NewFile(uintptr(fd), l.path), nil
 }

@@ -48,7 +48,7 @@ func NoWait() context.Context {
 func LockAt(ctx context.Context, dir int, path string, how int) (fd int, err error) {
 	fd, err = Openat(dir, path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return -1, &fs.PathError{Op: "open", Path: path, Err: err}
+		return -1, OpenError(path, err)
 	}
 	var held, named unix.Stat_t
 	if err = Lock(ctx, fd, how); err == nil {

@@ -80,6 +80,11 @@ func admit(symlinks []string, writable func() []string) error {
 	return nil
 }
 
+// OpenError is the error of os.Open for a path that was opened otherwise.
+func OpenError(path string, err error) error {
+	return &fs.PathError{Op: "open", Path: path, Err: err}
+}
+
 // A Dir is a directory that was opened by the rules of [Resolve]. Its methods take names in it, and
 // follow no symlink.
 type Dir struct {
@@ -96,7 +101,7 @@ func OpenDir(base, path string, writable func() []string) (*Dir, error) {
 	// A symlink on the way is new since then.
 	fd, err := OpenNoSymlinks(resolved, LookFlags|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		return nil, OpenError(path, err)
 	}
 	return &Dir{fd, resolved}, nil
 }

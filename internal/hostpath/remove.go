@@ -29,7 +29,7 @@ const maxLate = 16
 func RemoveTree(ctx context.Context, base, name string) error {
 	parent, err := Openat(unix.AT_FDCWD, base, listing, 0)
 	if err != nil {
-		return &fs.PathError{Op: "open", Path: base, Err: err}
+		return OpenError(base, err)
 	}
 	defer unix.Close(parent)
 	path := filepath.Join(base, name)
@@ -38,7 +38,7 @@ func RemoveTree(ctx context.Context, base, name string) error {
 		return nil
 	}
 	if err != nil {
-		return &fs.PathError{Op: "open", Path: path, Err: err}
+		return OpenError(path, err)
 	}
 	defer unix.Close(top)
 	// Each round empties top, except for directories that it moved up from below maxDepth, so the

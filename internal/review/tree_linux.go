@@ -44,7 +44,7 @@ type tree struct {
 func openTree(p string, upper bool) (*tree, error) {
 	root, err := hostpath.OpenNoSymlinks(p, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: p, Err: err}
+		return nil, hostpath.OpenError(p, err)
 	}
 	return &tree{path: p, root: root, upper: upper, fd: -1}, nil
 }

@@ -209,7 +209,7 @@ func Connect(path string) (int, error) {
 		return -1, ErrAbsent
 	}
 	if err != nil {
-		return -1, &os.PathError{Op: "open", Path: filepath.Dir(path), Err: err}
+		return -1, hostpath.OpenError(filepath.Dir(path), err)
 	}
 	defer unix.Close(dir)
 	var st unix.Stat_t

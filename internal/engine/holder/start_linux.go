@@ -68,7 +68,7 @@ const lockPatience = 10 * time.Second
 func openSession(dir string, uid int) (fd int, st unix.Stat_t, err error) {
 	fd, err = hostpath.OpenNoSymlinks(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return -1, st, &os.PathError{Op: "open", Path: dir, Err: err}
+		return -1, st, hostpath.OpenError(dir, err)
 	}
 	if err = unix.Fstat(fd, &st); err != nil {
 		err = &os.PathError{Op: "stat", Path: dir, Err: err}

@@ -30,7 +30,7 @@ func Memory() uint64 {
 func OpenSource(name string) (*os.File, error) {
 	fd, err := hostpath.OpenNoSymlinks(name, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+		return nil, hostpath.OpenError(name, err)
 	}
 	return os.NewFile(uintptr(fd), name), nil
 }

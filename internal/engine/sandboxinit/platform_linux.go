@@ -18,7 +18,7 @@ func openBinary(b Binary) (*os.File, error) {
 	}
 	fd, err := hostpath.Openat(unix.AT_FDCWD, path, flags, 0)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		return nil, hostpath.OpenError(path, err)
 	}
 	return os.NewFile(uintptr(fd), b.Path), nil
 }

@@ -191,7 +191,7 @@ func startIn(netns string, cmd *exec.Cmd) error {
 	}
 	fd, err := unix.Open(netns, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("network.mode: the group's namespace: %w", &os.PathError{Op: "open", Path: netns, Err: err})
+		return fmt.Errorf("network.mode: the group's namespace: %w", hostpath.OpenError(netns, err))
 	}
 	defer unix.Close(fd)
 	proc.OnOwnThread(func() {

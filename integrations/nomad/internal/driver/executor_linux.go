@@ -222,7 +222,7 @@ func (e *executor) openLog(path string) (file *os.File, err error) {
 	for _, flag := range []int{unix.O_RDONLY | unix.O_NONBLOCK, unix.O_WRONLY} {
 		fd, err := hostpath.Openat(unix.AT_FDCWD, path, flag|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return nil, &os.PathError{Op: "open", Path: path, Err: err}
+			return nil, hostpath.OpenError(path, err)
 		}
 		// Not os.OpenFile, which would make the command's end non-blocking.
 		file = os.NewFile(uintptr(fd), path)
