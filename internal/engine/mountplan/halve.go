@@ -47,16 +47,12 @@ func Halve(ops []holder.Op, terminal, own bool) Halves {
 		common.Dest = "/" + strconv.Itoa(at.tree) + strings.TrimSuffix("/"+strings.TrimPrefix(strings.TrimPrefix(inside, at.top), "/"), "/")
 		o.Dest = dest
 		point := holder.Op{Kind: holder.Directory, Dest: common.Dest, Perms: 0o755, Why: o.Why} // to mount on
+		if o.Kind == holder.Overlay && own {
+			o.Kind = holder.OwnOverlay
+		}
 		switch o.Kind {
 		case holder.ReadOnlyBind, holder.Bind, holder.Overlay, holder.Home, holder.MountPoints:
 			switch {
-			case o.Kind == holder.Overlay && own:
-				if !at.fresh {
-					h.Shared = append(h.Shared, point)
-				}
-				o.Kind = holder.OwnOverlay
-				h.Command = append(h.Command, o)
-				regions.put(inside, region{fresh: true})
 			case !at.fresh:
 				h.Shared = append(h.Shared, common)
 				regions.put(inside, at)
@@ -69,7 +65,7 @@ func Halve(ops []holder.Op, terminal, own bool) Halves {
 				regions.put(inside, region{tree: trees, top: inside})
 				trees++
 			}
-		case holder.Memory, holder.Processes:
+		case holder.Memory, holder.Processes, holder.OwnOverlay:
 			if !at.fresh {
 				h.Shared = append(h.Shared, point)
 			}
