@@ -31,7 +31,7 @@ func Make(box Sandbox, stdio []int, overlays int, alone *StandaloneBuilder) (res
 	if err != nil {
 		return -1, mountError("reading the steps of a sandbox", err)
 	}
-	b := &builder{host: -1, trees: -1, ownMounts: map[uint64]bool{}, mounts: map[string]uint64{}, stdio: stdio, overlays: map[string]int{}, shown: map[string]string{}}
+	b := newBuilder(nil, stdio)
 	defer b.close()
 	if alone == nil {
 		for i, source := range OwnOverlays(steps) {

@@ -29,6 +29,10 @@ type builder struct {
 	content  []byte // buffer for a file to copy
 }
 
+func newBuilder(s *space, stdio []int) *builder {
+	return &builder{space: s, stdio: stdio, host: -1, trees: -1, ownMounts: map[uint64]bool{}, mounts: map[string]uint64{}, overlays: map[string]int{}, shown: map[string]string{}}
+}
+
 // prepare makes the session's parts in the holder's own namespace, which the tree's namespace then
 // copies.
 func (s *space) prepare(ops []Op) error {
@@ -52,7 +56,7 @@ func at(err error, index int) error {
 
 // build must run on a locked thread with a namespace of its own.
 func (s *space) build(ops []Op) (_ *builder, err error) {
-	b := &builder{space: s, host: -1, trees: -1, ownMounts: map[uint64]bool{}, mounts: map[string]uint64{}}
+	b := newBuilder(s, nil)
 	defer func() {
 		if err != nil {
 			b.close()
