@@ -56,6 +56,14 @@ func Control(of syscall.Conn, do func(fd int) error) (err error) {
 	return cmp.Or(failed, err)
 }
 
+// IsTerminal reports whether a file is a terminal.
+func IsTerminal(f *os.File) bool {
+	return Control(f, func(fd int) error {
+		_, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+		return err
+	}) == nil
+}
+
 // CloseAll closes descriptors.
 func CloseAll(fds []int) {
 	for _, fd := range fds {

@@ -120,7 +120,7 @@ func (f *Files) input(s *Streams) (*os.File, error) {
 	case nil:
 		return nil, nil
 	case *os.File:
-		if isTerminal(stdin) {
+		if frame.IsTerminal(stdin) {
 			return nil, nil
 		}
 		// By /proc/self/fd/0 a command could open a regular file again, and write to a file that it
@@ -150,7 +150,7 @@ func (f *Files) output(s *Streams, w io.Writer, ends *Ends) (*os.File, error) {
 	case nil:
 		return nil, nil
 	case *os.File:
-		if isTerminal(out) {
+		if frame.IsTerminal(out) {
 			// In place of the caller's, the command gets a terminal to which it can only write. That one
 			// leaves the ends of lines to the caller's.
 			t, err := f.terminal(s, cmp.Or(s.Size, sizeOf(out)), out, ends, openScreen)

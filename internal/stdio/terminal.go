@@ -109,13 +109,6 @@ func (p *terminal) stops(keys []byte) (stops bool) {
 	return stops
 }
 
-func isTerminal(f *os.File) bool {
-	return frame.Control(f, func(fd int) error {
-		_, err := unix.IoctlGetTermios(fd, getTermios)
-		return err
-	}) == nil
-}
-
 // sizeOf returns a terminal's size, or zero.
 func sizeOf(f *os.File) (size TerminalSize) {
 	frame.Control(f, func(fd int) error {

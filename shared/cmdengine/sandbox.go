@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sbxhost/sbxhost/internal/engine/cgroup"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
 	"github.com/sbxhost/sbxhost/internal/events"
@@ -280,7 +278,7 @@ func (s *sandbox) check(cmd *shared.Command) error {
 // stdioFiles fills in the null device, which the caller closes.
 func stdioFiles(cmd *shared.Command, stdio shared.Stdio) (files [3]*os.File, null *os.File, err error) {
 	files = [3]*os.File{stdio.Stdin, stdio.Stdout, stdio.Stderr}
-	if cmd.TTY && !isTerminal(stdio.Stdin) {
+	if cmd.TTY && !frame.IsTerminal(stdio.Stdin) {
 		return files, nil, invalid("stdin", "", "is not a terminal, but the command is to have one")
 	}
 	for i, f := range files {
@@ -295,11 +293,4 @@ func stdioFiles(cmd *shared.Command, stdio shared.Stdio) (files [3]*os.File, nul
 		files[i] = null
 	}
 	return files, null, nil
-}
-
-func isTerminal(f *os.File) bool {
-	return frame.Control(f, func(fd int) error {
-		_, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
-		return err
-	}) == nil
 }
