@@ -25,6 +25,11 @@ type Place struct {
 	Path  name `json:"p"`
 }
 
+func (at Place) dir() Place {
+	at.Path = name(path.Dir(string(at.Path)))
+	return at
+}
+
 // name is a path that JSON can hold, whatever bytes it has.
 type name string
 
@@ -288,7 +293,7 @@ func (c *Change) phase() int {
 
 // access plans write permission for the directory of a place.
 func (p *planner) access(at Place) error {
-	dir := Place{at.Side, at.Layer, name(path.Dir(string(at.Path)))}
+	dir := at.dir()
 	if p.opened[dir] || p.privileged {
 		return nil
 	}

@@ -459,3 +459,5 @@ func (r *Review) shown(layer int, p string) string {
 	}
 	return strings.TrimPrefix(full, r.store.root+"/")
 }
+
+func (r *Review) quoted(at Place) string { return hostpath.Quote(r.shown(at.Layer, string(at.Path))) }

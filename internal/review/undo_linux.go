@@ -132,7 +132,7 @@ func (r *Review) rewritten(j *journal) (list []string, err error) {
 			if s.Do == "mode" || s.Do == "stay" || at.Side == Slot || t == nil {
 				continue
 			}
-			above := Place{at.Side, at.Layer, name(path.Dir(string(at.Path)))}
+			above := at.dir()
 			dir, err := r.look(above)
 			if err != nil {
 				return nil, err
@@ -193,15 +193,15 @@ func (r *Review) takeBack(j *journal) (report []string, err error) {
 		case err == nil:
 		case err == errEdited, err == errElsewhere:
 			kept = kept || step.Do == "swap"
-			report = append(report, fmt.Sprintf("%s was %v", hostpath.Quote(r.shown(step.To.Layer, string(step.To.Path))), err))
+			report = append(report, fmt.Sprintf("%s was %v", r.quoted(step.To), err))
 		case step.From.Side != Host:
 			return report, err
 		case errors.Is(err, unix.EEXIST):
 			kept = true
-			report = append(report, fmt.Sprintf("%s was made again since, and stays", hostpath.Quote(r.shown(step.From.Layer, string(step.From.Path)))))
+			report = append(report, fmt.Sprintf("%s was made again since, and stays", r.quoted(step.From)))
 		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 			kept = true
-			report = append(report, fmt.Sprintf("the directory of %s is gone", hostpath.Quote(r.shown(step.From.Layer, string(step.From.Path)))))
+			report = append(report, fmt.Sprintf("the directory of %s is gone", r.quoted(step.From)))
 		default:
 			return report, err
 		}
