@@ -147,7 +147,8 @@ func (d *decoder) passthrough(it item) []string {
 			d.invalid(e, "%s makes programs run code that its value names, so it is never passed on; to set it for the command, give it by name in env", e.show(s))
 		default:
 			if strings.Trim(s, "*") == "" {
-				d.warn(e.at, "Every variable is passed on", e.name+" passes every variable on, secrets too. Name the variables that commands need.")
+				d.report(e.at, "Every variable is passed on", e.name+" passes every variable on, secrets too. Name the variables that commands need.")
+				AsWarnings(d.diags[len(d.diags)-1:])
 			}
 			return true
 		}

@@ -39,10 +39,6 @@ func (d *decoder) report(at hcl.Range, summary, detail string) {
 	d.diags = append(d.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &at})
 }
 
-func (d *decoder) warn(at hcl.Range, summary, detail string) {
-	d.diags = append(d.diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary, Detail: detail, Subject: &at})
-}
-
 // item is a value with its range in the file.
 type item struct {
 	name   string // "bind_paths[1]"
