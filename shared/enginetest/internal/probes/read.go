@@ -59,6 +59,9 @@ func elsewhere(path string) change {
 	return adding(shared.Entry{Source: "{shown}", Path: path, Access: shared.ReadOnly})
 }
 
+// tmpfs covers a directory of the workspace.
+var tmpfs = adding(shared.Entry{Path: "{ws}/sub", Access: shared.Private})
+
 // inHome has a private home, at {dir}/home.
 func inHome(s *scene.Scene, t *scene.Trial) {
 	t.Spec.Home = s.Path("home")
@@ -106,7 +109,6 @@ func readProbes() []Probe {
 		return Probe{ID: id, Title: title, Only: OnlyLinux, prepare: scene.NeedVictim, act: "search {victim} /proc/[0-9]*/" + where}
 	}
 	const readOutside = "read-canary {canary} {outside}/secret"
-	private := adding(shared.Entry{Path: "{ws}/sub", Access: shared.Private})
 	byDescriptors, upwards := "do openat 3 secret 0", "read-canary {canary}"
 	for fd := 4; fd < 256; fd++ {
 		byDescriptors += fmt.Sprintf(" or do openat %d secret 0", fd)
@@ -160,7 +162,7 @@ func readProbes() []Probe {
 		{ID: "read.76", Title: "what an earlier command left in the home", Unmodelled: decidedByEngine, prepare: makeDir("home"), act: "read $home/left",
 			trial: change(inHome).and(inNoSession, first("create $home/left")), grant: does("create $home/left then read $home/left"), after: notOnHost("{dir}/home/left")},
 		{ID: "read.79", Title: "what an earlier command left in a tmpfs mount", act: "read {ws}/sub/left",
-			trial: private.and(inNoSession, first("create {ws}/sub/left")), grant: unprotected},
+			trial: tmpfs.and(inNoSession, first("create {ws}/sub/left")), grant: unprotected},
 		{ID: "read.81", Title: "files in a new home", Unmodelled: decidedByEngine, prepare: planting("home/secret"), act: "list $home", trial: inHome,
 			grant: func(s *scene.Scene, t *scene.Trial) { t.Command.Env[len(t.Command.Env)-1] = "HOME=" + s.WS }},
 		{ID: "read.72", Title: "the host's files can be read in the host's view", Works: true, prepare: func(s *scene.Scene) {

@@ -47,7 +47,6 @@ func writeProbes() []Probe {
 	ofSharedMemory.Only = OnlyLinux
 	ofHome := capOf("write.85", "{dir}/home", inHome)
 	ofHome.prepare = makeDir("home")
-	private := adding(shared.Entry{Path: "{ws}/sub", Access: shared.Private})
 	return []Probe{
 		{ID: "write.01", Title: "a file that no mount shows", act: "append {outside}/secret", grant: showing("{outside}", shared.ReadWrite)},
 		{ID: "write.02", Title: "the same through a symlink in the workspace", prepare: linkTo("{outside}", "ws/link"),
@@ -123,14 +122,14 @@ func writeProbes() []Probe {
 			trial: first("create /var/tmp/mine-{unique} /dev/shm/mine-{unique}"), act: "create /tmp/mine-{unique} then read /tmp/mine-{unique}", after: notOnHost(temporary)},
 		{ID: "write.42", Title: "the home can be written and is private", Works: true, Unmodelled: decidedByEngine, prepare: makeDir("home"),
 			trial: inHome, act: "create $home/made then read $home/made", after: notOnHost("{dir}/home/made")},
-		{ID: "write.43", Title: "a tmpfs mount can be written and is private", Works: true, trial: private,
+		{ID: "write.43", Title: "a tmpfs mount can be written and is private", Works: true, trial: tmpfs,
 			act: "create {ws}/sub/made then read {ws}/sub/made", after: notOnHost("{ws}/sub/made")},
 		{ID: "write.44", Title: "an overlay can be written and leaves its source alone", Works: true, prepare: makeDir("session"), trial: overlaid, act: "create {ws}/made then read {ws}/made", after: notOnHost("{ws}/made")},
 		capOf("write.45", "/tmp", nil),
 		ofSharedMemory,
 		capOf("write.84", "/var/tmp", nil),
 		ofHome,
-		capOf("write.86", "{ws}/sub", private),
+		capOf("write.86", "{ws}/sub", tmpfs),
 		{ID: "write.47", Title: "a hard link from a read-only mount into the workspace", show: "{shown}", act: "link {shown}/file {ws}/linked"},
 	}
 }
