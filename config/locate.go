@@ -198,13 +198,10 @@ func summaryOf(e *shared.Error) string {
 }
 
 func sentence(e *shared.Error) string {
-	text := e.Message
-	if text == "" && e.Kind != nil {
-		text = e.Kind.Error()
-	}
-	if e.Attribute != "" {
-		text = e.Attribute + ": " + text
-	} else {
+	cause := *e
+	cause.Hint = ""
+	text := cause.Error()
+	if e.Attribute == "" {
 		text = upperFirst(text)
 	}
 	if e.Hint != "" {
