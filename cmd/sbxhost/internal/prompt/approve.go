@@ -105,31 +105,33 @@ func (q *question) body(r *host.ApprovalRequest) string {
 	var b strings.Builder
 	b.WriteString("\nsbxhost: this command would run WITHOUT a sandbox:\n\n")
 	rows := [][]string{}
+	add := func(name, text string) { rows = append(rows, []string{name, text}) }
 	if r.Script == "" {
-		rows = append(rows, []string{"  command", q.shorten(inOrder(r.Args))})
+		add("  command", q.shorten(inOrder(r.Args)))
 	} else {
-		rows = append(rows, []string{"  script", fmt.Sprintf("%s, shown below", cli.Plural(strings.Count(strings.TrimSuffix(r.Script, "\n"), "\n")+1, "line"))})
+		add("  script", fmt.Sprintf("%s, shown below", cli.Plural(strings.Count(strings.TrimSuffix(r.Script, "\n"), "\n")+1, "line")))
 		if len(r.Args) > 0 {
-			rows = append(rows, []string{"  arguments", q.shorten(inOrder(r.Args))})
+			add("  arguments", q.shorten(inOrder(r.Args)))
 		}
 	}
-	rows = append(rows, []string{"  directory", q.shorten(pathInOrder(r.Dir))})
+	add("  directory", q.shorten(pathInOrder(r.Dir)))
 	if r.Workspace != r.Dir {
-		rows = append(rows, []string{"  workspace", q.shorten(pathInOrder(r.Workspace))})
+		add("  workspace", q.shorten(pathInOrder(r.Workspace)))
 	}
-	rows = append(rows, []string{"  sandbox", q.shorten(cli.Quote(r.Sandbox))}, []string{"  because", q.shorten(cli.OneLine(r.Decision.Reason))})
+	add("  sandbox", q.shorten(cli.Quote(r.Sandbox)))
+	add("  because", q.shorten(cli.OneLine(r.Decision.Reason)))
 	if r.Decision.Hint != "" {
-		rows = append(rows, []string{"  fix", q.shorten(cli.OneLine(r.Decision.Hint))})
+		add("  fix", q.shorten(cli.OneLine(r.Decision.Hint)))
 	}
-	rows = append(rows, []string{"  it has", cli.OneLine(strings.Join(r.Decision.Exposure, "; "))})
+	add("  it has", cli.OneLine(strings.Join(r.Decision.Exposure, "; ")))
 	if len(r.Decision.Sensitive) > 0 {
-		rows = append(rows, []string{"  secrets", q.shorten(inOrder(r.Decision.Sensitive)) + " within its reach"})
+		add("  secrets", q.shorten(inOrder(r.Decision.Sensitive))+" within its reach")
 	}
 	if len(r.Env) > 0 {
-		rows = append(rows, []string{"  sets", q.shorten(inOrder(r.Env))})
+		add("  sets", q.shorten(inOrder(r.Env)))
 	}
 	for _, w := range r.Warnings {
-		rows = append(rows, []string{"  note", cli.OneLine(w)})
+		add("  note", cli.OneLine(w))
 	}
 	b.WriteString(cli.Table("", rows))
 	if r.Script != "" {
