@@ -112,13 +112,14 @@ func (f *Failure) inWorkTree(name string) string {
 // complaints returns the denials that explain the command's standard error. For a command that
 // succeeded, these are the files that git left unchanged.
 func (f *Failure) complaints() (list []Denial) {
+	add := func(more ...Denial) { list = append(list, more...) }
 	lookups := 0
 	lines := strings.FieldsFunc(string(f.Stderr), func(r rune) bool { return r == '\n' || r == '\r' })
 	for _, line := range lines[max(0, len(lines)-maxLines):] {
 		line = patterns().escapes.ReplaceAllString(line[:min(len(line), maxLine)], "")
 		if name := skippedByGit(line); name != "" {
 			if lookups++; lookups <= maxLookup {
-				list = append(list, f.notWritten(f.inWorkTree(name)))
+				add(f.notWritten(f.inWorkTree(name)))
 			}
 			continue
 		}
@@ -126,7 +127,7 @@ func (f *Failure) complaints() (list []Denial) {
 			continue
 		}
 		if d := f.ofApt(line); d.Reason != "" {
-			list = append(list, d)
+			add(d)
 			continue
 		}
 		before := len(list)
@@ -145,34 +146,34 @@ func (f *Failure) complaints() (list []Denial) {
 					if d.Reason == "" && c == absent && makes(line) {
 						d = f.uncreatable(p)
 					}
-					list = append(list, d)
+					add(d)
 				}
 				if c == refused {
-					list = append(list, f.copyOfHidden(line, subjects), f.lowPort(line))
+					add(f.copyOfHidden(line, subjects), f.lowPort(line))
 				}
 			case privileged:
 				if !slices.ContainsFunc(list[before:], func(d Denial) bool { return d.Reason != "" }) {
-					list = append(list, f.privileged(line))
+					add(f.privileged(line))
 				}
 			case full:
-				list = append(list, f.full(line))
+				add(f.full(line))
 			case unresolved:
 				name := f.hostIn(line)
-				list = append(list, f.noNetwork(name, f.portOf(name, line)))
+				add(f.noNetwork(name, f.portOf(name, line)))
 			case unreachable:
-				list = append(list, f.unreachable(line))
+				add(f.unreachable(line))
 			case processes:
 				if strings.Contains(line, "fork") || strings.Contains(line, "thread") || strings.Contains(line, "spawn") || bytes.Contains(f.Stderr, []byte("fork")) {
-					list = append(list, f.limit("pids", f.Spec.Limits.PIDs, count))
+					add(f.limit("pids", f.Spec.Limits.PIDs, count))
 				}
 			case exhausted:
-				list = append(list, f.limit("memory", f.Spec.Limits.Memory, size))
+				add(f.limit("memory", f.Spec.Limits.Memory, size))
 			case descriptors:
-				list = append(list, f.limit("open_files", f.Spec.Limits.OpenFiles, count))
+				add(f.limit("open_files", f.Spec.Limits.OpenFiles, count))
 			case noProgram:
-				list = append(list, f.program(missingProgram(line)))
+				add(f.program(missingProgram(line)))
 			case unset:
-				list = append(list, f.missingVariable(line))
+				add(f.missingVariable(line))
 			}
 		}
 	}
