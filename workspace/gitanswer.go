@@ -280,7 +280,8 @@ func (q *question) addFile(p string, read func(string, int64) ([]byte, error)) {
 	if err == nil {
 		list, err = q.git.list(q.ctx, GitLayout{}, bytes.NewReader(text), "--no-includes", "--file", from)
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // what the user may not read has no effect
+	// An included file that the user may not read has no effect, and git fails at such a configuration.
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !(errors.Is(err, fs.ErrPermission) && slices.Contains(q.followed, p)) {
 		q.fail(fmt.Errorf("%.300q: %w", p, err))
 	}
 	for _, s := range list {

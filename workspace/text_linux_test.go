@@ -267,6 +267,27 @@ func TestGitDirThatCannotBeSearched(t *testing.T) {
 	}
 }
 
+// A command makes a configuration that git cannot read, until somebody changes its mode.
+func TestInspectAnUnreadableConfiguration(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	top := repo(t, base+"/proj")
+	w := inspector(t, base)
+	if err := errors.Join(os.Chmod(filepath.Dir(base), 0o755), os.Chmod(top+"/.git/config", 0)); err != nil {
+		t.Fatal(err)
+	}
+	acts := make(chan GitActions)
+	go func() {
+		runtime.LockOSThread() // as above
+		_ = unix.Setfsuid(65534)
+		acts <- w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{top}, nil, NewBudget())
+	}()
+	if change := (<-acts).Since(nil, false)[top]; !strings.Contains(strings.Join(change.Unclear, " "), "permission denied") {
+		t.Errorf("%+v", change)
+	}
+}
+
 // A command can lead git's configuration to a device that acts when it is opened. A fifo stands for one here.
 func TestOpensNoDevice(t *testing.T) {
 	t.Parallel()
