@@ -320,7 +320,7 @@ func (l *GitLayout) configurations() []string {
 	if l.GitDir == "" {
 		return nil
 	}
-	return []string{paths.Join(l.CommonDir, "config"), paths.Join(l.CommonDir, "config.worktree"), paths.Join(l.GitDir, "config.worktree")}
+	return slices.Compact([]string{paths.Join(l.CommonDir, "config"), paths.Join(l.CommonDir, "config.worktree"), paths.Join(l.GitDir, "config.worktree")})
 }
 
 // addSubmodules adds the repositories of cloned submodules in a git directory, recursively. Those

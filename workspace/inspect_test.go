@@ -73,6 +73,10 @@ func TestInspect(t *testing.T) {
 	if !slices.Equal(i.ActsOn, want) || len(i.Unclear) > 0 {
 		t.Errorf("%+v", i)
 	}
+	l, err := GitDirs(root)
+	if files := l.configurations(); err != nil || len(files) != 2 { // git runs for each
+		t.Errorf("configurations %q, %v", files, err)
+	}
 }
 
 // A command names a directory that it cannot list as that of the hooks.
