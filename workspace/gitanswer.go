@@ -213,7 +213,7 @@ func (q *question) gather() {
 	if q.exposed {
 		q.settings, err = q.git.list(q.ctx, GitLayout{}, nil, "--no-includes")
 		for _, file := range q.layout.configurations() {
-			q.addFile(file, hostpath.ReadNoSymlinks)
+			q.addFile(file, "local", hostpath.ReadNoSymlinks)
 		}
 	} else {
 		q.settings, err = q.git.list(q.ctx, q.layout, nil, "--no-includes")
@@ -260,21 +260,25 @@ func (q *question) followIncludes() {
 				return
 			}
 			if q.git.as == nil {
-				q.addFile(p, hostpath.ReadFile)
+				q.addFile(p, "", hostpath.ReadFile)
 			} else {
-				q.addFile(p, nil)
+				q.addFile(p, "", nil)
 			}
 		}
 	}
 }
 
 // addFile adds the settings of a file that a command may have made. Git gets the text, unless it runs as
-// another user, who may be unable to read it: git would open whatever takes the file's place.
-func (q *question) addFile(p string, read func(string, int64) ([]byte, error)) {
+// another user, who may be unable to read it: git would open whatever takes the file's place. A symlink
+// can lead to a file that commands cannot read, so its settings have no scope.
+func (q *question) addFile(p, scope string, read func(string, int64) ([]byte, error)) {
 	from, text, err := p, []byte(nil), error(nil)
 	if read != nil {
 		from = "-"
-		text, err = read(p, maxGitConfig)
+		if text, err = read(p, maxGitConfig); errors.Is(err, unix.ELOOP) && scope != "" {
+			q.addFile(p, "", hostpath.ReadFile)
+			return
+		}
 	}
 	var list []setting
 	if err == nil {
@@ -285,7 +289,7 @@ func (q *question) addFile(p string, read func(string, int64) ([]byte, error)) {
 		q.fail(fmt.Errorf("%.300q: %w", p, err))
 	}
 	for _, s := range list {
-		s.scope, s.file = "", p // git says that it is the command's
+		s.scope, s.file = scope, p // git says that it is the command's
 		q.settings = append(q.settings, s)
 	}
 }

@@ -39,7 +39,7 @@ type User struct {
 
 // A setting is one value of git's configuration, in git's format.
 type setting struct {
-	scope string // system, global, local, worktree, command; "" in an included file
+	scope string // system, global, local, worktree, command; "" if commands may be unable to read the file
 	file  string // absolute; "" if it comes from no file
 	key   string // section and name in lower case
 	value string

@@ -124,7 +124,7 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, re
 				continue
 			}
 			name := s.key
-			if !slices.Contains(l.configurations(), s.file) {
+			if s.scope == "" {
 				name = s.file // commands may be unable to read it
 			}
 			what := actsOnSetting + name

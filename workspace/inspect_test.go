@@ -103,6 +103,32 @@ func TestInspectHooksElsewhere(t *testing.T) {
 	}
 }
 
+// A tool such as git-new-workdir makes a symlink of the configuration, which can also lead to a hidden file.
+func TestInspectALinkedConfiguration(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	w := inspector(t, base)
+	root := repo(t, base+"/proj")
+	tree(t, base, map[string]string{"config": "[core]\nhooksPath = hooks\n[include]\npath = ../../inc\n[credential \"https://hunter2@host\"]\nhelper = x\n", "inc": "", "proj/hooks/pre-commit": "x"})
+	if err := errors.Join(os.Remove(root+"/.git/config"), os.Symlink("../../config", root+"/.git/config")); err != nil {
+		t.Fatal(err)
+	}
+	acts := func() GitActions {
+		return w.GitActions(t.Context(), layoutOf, func(string) bool { return true }, []string{root}, nil, NewBudget())
+	}
+	before := acts()
+	tree(t, base, map[string]string{"inc": "[core]\nfsmonitor = x\n", "proj/hooks/pre-commit": "y"})
+	now := acts()
+	want := []string{"file " + root + "/hooks", "setting " + base + "/inc"}
+	if got := now.Since(before, true)[root]; !slices.Equal(got.ActsOn, want) || len(got.Unclear) > 0 {
+		t.Errorf("%+v", got)
+	}
+	if all := fmt.Sprint(now.Since(nil, true)); strings.Contains(all, "hunter2") || !strings.Contains(all, "setting "+root+"/.git/config") {
+		t.Error(all)
+	}
+}
+
 // A command includes a configuration that it cannot read.
 func TestInspectNamesNoUnreadableFile(t *testing.T) {
 	t.Parallel()
