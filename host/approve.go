@@ -67,7 +67,8 @@ type NetworkUse = audit.NetworkUse
 // ApprovalScope is how long an approval that [Cmd.Approve] stores is valid.
 type ApprovalScope = approvals.Scope
 
-// StoredApprovals lists the valid approvals in an ApprovalOptions.Dir.
+// StoredApprovals lists the valid approvals in an ApprovalOptions.Dir. Each has an ID for
+// [RevokeApprovals].
 func StoredApprovals(dir string) ([]approvals.Approval, error) { return approvals.Open(dir).List() }
 
 // RevokeApprovals removes the approvals with these IDs from an ApprovalOptions.Dir, and returns them.

@@ -57,9 +57,10 @@ type Options struct {
 	// AuditLog is the absolute path of the log of decisions and ends; empty means none. A command
 	// that cannot be logged does not run.
 	AuditLog string
-	// Record, if set, receives the lines of the log, also without a log: JSON, each decision before
-	// the command runs, and each end before Wait returns. Several goroutines may call it. After an
-	// error the command does not run. See docs/policy.md.
+	// Record, if set, receives the lines of the log, also without a log: JSON and a newline, each
+	// decision before the command runs, and each end before Wait returns. Times are those of the
+	// calls. Several goroutines may call it. After an error the command does not run. See
+	// docs/policy.md.
 	Record func(line []byte) error
 
 	// Protected are host files that no command may write, even in a writable bind: the

@@ -97,6 +97,12 @@ func TestApprovalsAreRemembered(t *testing.T) {
 	if err != nil || len(stored) != 3 {
 		t.Fatal(stored, err)
 	}
+	for _, elsewhere := range []string{"state", ""} { // a relative one was looked for in /
+		list, err := host.StoredApprovals(elsewhere)
+		if gone, refused := host.RevokeApprovals(t.Context(), elsewhere, "none"); (err == nil) != (elsewhere == "") || refused == nil || len(list)+len(gone) > 0 {
+			t.Errorf("%q: %v, %v, %v, %v", elsewhere, list, err, gone, refused)
+		}
+	}
 	if gone, err := host.RevokeApprovals(t.Context(), store.Dir(), stored[1].ID, stored[2].ID, "none"); err != nil || len(gone) != 2 {
 		t.Errorf("revoked %v, %v", gone, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,8 +38,8 @@ func (d document) read() ([]byte, error) {
 // openDir opens the store's directory. Nobody else may be able to write to it: such a user could
 // replace the file despite its mode.
 func (d document) openDir() (*os.File, error) {
-	if d.dir == "" {
-		return nil, errors.New("this program stores no approvals")
+	if !filepath.IsAbs(d.dir) {
+		return nil, errors.New("this program has no absolute path to store approvals at")
 	}
 	at, err := hostpath.Resolve("/", d.dir, nil)
 	if err != nil {
@@ -113,7 +114,7 @@ func (d document) readIn(dir *os.File) ([]byte, error) {
 // locked calls do with the store's directory, under the lock of all writers. The lock has its own
 // file, because writers replace the store's file.
 func (d document) locked(ctx context.Context, do func(dir *os.File) error) error {
-	if _, err := os.Stat(d.dir); errors.Is(err, fs.ErrNotExist) && d.dir != "" {
+	if _, err := os.Stat(d.dir); errors.Is(err, fs.ErrNotExist) && filepath.IsAbs(d.dir) {
 		if err := hostpath.MakePrivate(d.dir, 0o700); err != nil {
 			return err
 		}
