@@ -76,9 +76,7 @@ func (b *block[T]) show(prefix string, of *T, add func(attribute, value string))
 // Attributes of common types.
 
 func aBool[T any](name string, at func(*T) *bool) attribute[T] {
-	return attribute[T]{name: name,
-		read:  func(d *decoder, it item, to *T) { *at(to), _ = d.bool(it) },
-		shown: func(of *T) string { return strconv.FormatBool(*at(of)) }}
+	return a(name, at, orZero((*decoder).bool), strconv.FormatBool)
 }
 
 // aChoice is one of a few texts; the first is the default.
@@ -87,12 +85,10 @@ func aChoice[T any, S ~string](name string, at func(*T) *S, allowed ...S) attrib
 	for _, word := range allowed {
 		words = append(words, string(word))
 	}
-	return attribute[T]{name: name,
-		read: func(d *decoder, it item, to *T) {
-			text, _ := d.oneOf(it, words...)
-			*at(to) = S(text)
-		},
-		shown: func(of *T) string { return string(cmp.Or(*at(of), allowed[0])) }}
+	return a(name, at, func(d *decoder, it item) S {
+		text, _ := d.oneOf(it, words...)
+		return S(text)
+	}, func(value S) string { return string(cmp.Or(value, allowed[0])) })
 }
 
 // a is an attribute of type V.
@@ -115,14 +111,20 @@ func variablesOf(env map[string]string) string { return listOf(slices.Sorted(map
 
 // aNumber is a number; zero shows the text without.
 func aNumber[T any, N comparable](name string, at func(*T) *N, read func(*decoder, item) (N, bool), shown func(N) string, without string) attribute[T] {
-	return attribute[T]{name: name,
-		read: func(d *decoder, it item, to *T) { *at(to), _ = read(d, it) },
-		shown: func(of *T) string {
-			if zero := *new(N); *at(of) == zero {
-				return without
-			}
-			return shown(*at(of))
-		}}
+	return a(name, at, orZero(read), func(value N) string {
+		if zero := *new(N); value == zero {
+			return without
+		}
+		return shown(value)
+	})
+}
+
+// orZero is read for a value that is zero if it is invalid.
+func orZero[V any](read func(*decoder, item) (V, bool)) func(*decoder, item) V {
+	return func(d *decoder, it item) V {
+		value, _ := read(d, it)
+		return value
+	}
 }
 
 // from makes the least value an argument of a reading function.
