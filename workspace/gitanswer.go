@@ -213,7 +213,7 @@ func (q *question) gather() {
 	if q.exposed {
 		q.settings, err = q.git.list(q.ctx, GitLayout{}, nil, "--no-includes")
 		for _, file := range q.layout.configurations() {
-			q.addFile(file, "local", hostpath.ReadNoSymlinks)
+			q.addFile(file, "local")
 		}
 	} else {
 		q.settings, err = q.git.list(q.ctx, q.layout, nil, "--no-includes")
@@ -259,26 +259,26 @@ func (q *question) followIncludes() {
 			if q.controls.Failed != nil {
 				return
 			}
-			if q.git.as == nil {
-				q.addFile(p, "", hostpath.ReadFile)
-			} else {
-				q.addFile(p, "", nil)
-			}
+			q.addFile(p, "")
 		}
 	}
 }
 
 // addFile adds the settings of a file that a command may have made. Git gets the text, unless it runs as
-// another user, who may be unable to read it: git would open whatever takes the file's place. A symlink
-// can lead to a file that commands cannot read, so its settings have no scope.
-func (q *question) addFile(p, scope string, read func(string, int64) ([]byte, error)) {
-	from, text, err := p, []byte(nil), error(nil)
-	if read != nil {
-		from = "-"
-		if text, err = read(p, maxGitConfig); errors.Is(err, unix.ELOOP) && scope != "" {
-			q.addFile(p, "", hostpath.ReadFile)
+// another user, who may be unable to read it: git would open whatever takes the file's place. A file
+// without a scope, which commands may be unable to read, can be behind a symlink.
+func (q *question) addFile(p, scope string) {
+	from, text, err := "-", []byte(nil), error(nil)
+	switch {
+	case scope != "":
+		if text, err = hostpath.ReadNoSymlinks(p, maxGitConfig); errors.Is(err, unix.ELOOP) {
+			q.addFile(p, "")
 			return
 		}
+	case q.git.as == nil:
+		text, err = hostpath.ReadFile(p, maxGitConfig)
+	default:
+		from = p
 	}
 	var list []setting
 	if err == nil {

@@ -120,7 +120,7 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, re
 		}
 		for _, s := range a.settings {
 			// Commands can write the repository's settings and included files.
-			if useOf(s.key, s.value) == 0 || slices.Contains([]string{"system", "global", "command"}, s.scope) {
+			if useOf(s.key, s.value) == 0 || s.scope != "" && s.scope != "local" {
 				continue
 			}
 			name := s.key
