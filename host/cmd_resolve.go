@@ -47,15 +47,14 @@ func (c *Cmd) command(ctx context.Context, opened *sandbox.Handle, planning bool
 	}
 	command := shared.Command{Args: c.Args, Script: c.Script, Env: entries, Dir: dir, TTY: c.TTY, Trace: c.Trace,
 		Timeout: c.timeLimit(), Grace: cmp.Or(opened.Definition.Limits.Grace, DefaultGrace)}
-	if c.TTY && !opened.Engine.Info.Features.Has(shared.FeatureTTY) {
-		return shared.Command{}, nil, shared.Refused(opened.Engine.Info.Name,
-			[]shared.Loss{{Feature: shared.FeatureTTY, Attribute: "TTY", What: "a terminal", Hint: "leave it out, or use another engine"}})
+	need := func(wanted bool, feature shared.Feature, attribute, what string) error {
+		if !wanted || opened.Engine.Info.Features.Has(feature) {
+			return nil
+		}
+		return shared.Refused(opened.Engine.Info.Name, []shared.Loss{{Feature: feature, Attribute: attribute, What: what, Hint: "leave it out, or use another engine"}})
 	}
-	if c.Trace && !opened.Engine.Info.Features.Has(shared.FeatureTrace) {
-		return shared.Command{}, nil, shared.Refused(opened.Engine.Info.Name,
-			[]shared.Loss{{Feature: shared.FeatureTrace, Attribute: "Trace", What: "a trace", Hint: "leave it out, or use another engine"}})
-	}
-	return command, origins, command.Validate()
+	return command, origins, cmp.Or(need(c.TTY, shared.FeatureTTY, "TTY", "a terminal"),
+		need(c.Trace, shared.FeatureTrace, "Trace", "a trace"), command.Validate())
 }
 
 // droppedFromPath says why directories of the caller's PATH are missing from the command's: they are
