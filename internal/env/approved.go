@@ -35,10 +35,11 @@ func Defined(def *view.Definition, own map[string]view.Credential, workspace map
 			list = append(list, part.name, name, part.values[name])
 		}
 	}
+	passed, injected := view.SplitCredentials(def, own)
 	for _, part := range []struct {
 		name  string
 		names []string
-	}{{"env_passthrough", def.EnvPassthrough}, {"credentials", view.PassedCredentials(def, own)}, {"injected", view.InjectedCredentials(def, own)}} {
+	}{{"env_passthrough", def.EnvPassthrough}, {"credentials", passed}, {"injected", injected}} {
 		for _, name := range slices.Sorted(slices.Values(part.names)) {
 			list = append(list, part.name, name)
 		}

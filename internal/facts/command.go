@@ -69,7 +69,7 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolution, d *view.Definitio
 		}
 	}
 	if spec.Unconfined {
-		if len(view.InjectedCredentials(d, m.Sets())) > 0 {
+		if _, injected := view.SplitCredentials(d, m.Sets()); injected != nil {
 			notes = append(notes, view.OriginInject+": without a sandbox nothing adds credentials to requests, so the command is not authenticated")
 		}
 		if in.Temp = m.Workspace.TempAlias(); in.Temp != "" {

@@ -33,9 +33,9 @@ func (m *Machine) credentials(ctx context.Context, q *Request, out *Resolution, 
 	if err := view.CheckCredentials(def, sets); err != nil {
 		return err
 	}
-	names := view.PassedCredentials(def, sets)
+	names, injected := view.SplitCredentials(def, sets)
 	if !q.Unisolated {
-		names = append(names, view.InjectedCredentials(def, sets)...)
+		names = append(names, injected...)
 	}
 	for _, name := range names {
 		own, isOwn := sets[name]

@@ -261,7 +261,7 @@ func (p *Pool) open(ctx context.Context, name string, def view.Definition, resol
 	if def.Review != "" && !has(shared.FeatureOverlayKept) {
 		return nil, shared.Refused(engine.Info.Name, []shared.Loss{{Feature: shared.FeatureOverlayKept, Attribute: "review", What: "a review", Hint: "leave it out, or use another engine"}})
 	}
-	if len(view.InjectedCredentials(&def, p.Machine.Sets())) > 0 && !via.Unconfined && !has(shared.FeatureNetworkInject) {
+	if _, injected := view.SplitCredentials(&def, p.Machine.Sets()); injected != nil && !via.Unconfined && !has(shared.FeatureNetworkInject) {
 		return nil, shared.Refused(engine.Info.Name, []shared.Loss{shared.InjectLoss})
 	}
 	spec.Network.Inject = resolved.Inject

@@ -35,11 +35,11 @@ const (
 // may be empty. The network does not count: one command downloads into a cache, and another builds
 // with it offline.
 func CredentialKey(d *view.Definition, own map[string]view.Credential) string {
-	parts := view.PassedCredentials(d, own)
+	parts, injected := view.SplitCredentials(d, own)
 	for i, name := range parts {
 		parts[i] = "pass-" + name
 	}
-	for _, name := range view.InjectedCredentials(d, own) {
+	for _, name := range injected {
 		parts = append(parts, "inject-"+name) // commands can use them without having them
 	}
 	// As a directory's name, different for each list: names can have all characters of a

@@ -70,15 +70,17 @@ func isHeader(name string) bool {
 	return !strings.ContainsFunc(name, odd) && !slices.Contains([]string{"host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "keep-alive", "proxy-authorization", "proxy-connection"}, strings.ToLower(name))
 }
 
-// PassedCredentials are the credentials that commands get. own are the sets that are not built in, and
-// built-in ones with Pass, by name.
-func PassedCredentials(d *Definition, own map[string]Credential) []string {
-	return slices.DeleteFunc(slices.Clone(d.Credentials), func(name string) bool { return name != CredentialSSHAgent && !own[name].Pass })
-}
-
-// InjectedCredentials are the other credentials, which the host adds to requests.
-func InjectedCredentials(d *Definition, own map[string]Credential) []string {
-	return slices.DeleteFunc(slices.Clone(d.Credentials), func(name string) bool { return name == CredentialSSHAgent || own[name].Pass })
+// SplitCredentials returns the credentials that commands get, and the others, which the host adds to
+// requests. own are the sets that are not built in, and built-in ones with Pass, by name.
+func SplitCredentials(d *Definition, own map[string]Credential) (passed, injected []string) {
+	for _, name := range d.Credentials {
+		if name == CredentialSSHAgent || own[name].Pass {
+			passed = append(passed, name)
+		} else {
+			injected = append(injected, name)
+		}
+	}
+	return passed, injected
 }
 
 // CheckCredentials reports invalid elements of Credentials.
