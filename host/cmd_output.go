@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/sbxhost/sbxhost/internal/stdio"
 )
@@ -54,10 +53,7 @@ func (c *Cmd) CombinedOutput() ([]byte, error) {
 // StdinPipe returns a pipe to the command's standard input. Wait closes it; close it earlier to end
 // the command's input.
 func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
-	if c.Stdin != nil {
-		return nil, errors.New("host: Stdin already set")
-	}
-	read, write, err := c.pipe("StdinPipe", c.files.InputPipe)
+	read, write, err := c.pipe("Stdin", c.Stdin != nil, true)
 	if err != nil {
 		return nil, err
 	}
@@ -68,19 +64,16 @@ func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
 // StdoutPipe returns a pipe from the command's standard output. Read it to its end before Wait,
 // which closes it; do not use it with Run, or with TTY.
 func (c *Cmd) StdoutPipe() (io.ReadCloser, error) {
-	return c.outputPipe("StdoutPipe", &c.Stdout)
+	return c.outputPipe("Stdout", &c.Stdout)
 }
 
 // StderrPipe is StdoutPipe for the command's standard error.
 func (c *Cmd) StderrPipe() (io.ReadCloser, error) {
-	return c.outputPipe("StderrPipe", &c.Stderr)
+	return c.outputPipe("Stderr", &c.Stderr)
 }
 
-func (c *Cmd) outputPipe(method string, w *io.Writer) (io.ReadCloser, error) {
-	if *w != nil {
-		return nil, fmt.Errorf("host: %s already set", strings.TrimSuffix(method, "Pipe"))
-	}
-	read, write, err := c.pipe(method, c.files.OutputPipe)
+func (c *Cmd) outputPipe(stream string, w *io.Writer) (io.ReadCloser, error) {
+	read, write, err := c.pipe(stream, *w != nil, false)
 	if err != nil {
 		return nil, err
 	}
@@ -88,11 +81,14 @@ func (c *Cmd) outputPipe(method string, w *io.Writer) (io.ReadCloser, error) {
 	return read, nil
 }
 
-func (c *Cmd) pipe(method string, open func() (read, write *os.File, err error)) (read, write *os.File, err error) {
-	if c.startCalled.Load() { // nobody would close the pipe
-		return nil, nil, fmt.Errorf("host: %s after process started", method)
+func (c *Cmd) pipe(stream string, set, input bool) (read, write *os.File, err error) {
+	switch {
+	case set:
+		return nil, nil, fmt.Errorf("host: %s already set", stream)
+	case c.startCalled.Load(): // nobody would close the pipe
+		return nil, nil, fmt.Errorf("host: %sPipe after process started", stream)
 	}
-	return open()
+	return c.files.Pipe(input)
 }
 
 // Run starts the command and waits for its end. The error is nil for exit status 0, and an

@@ -52,20 +52,18 @@ type Files struct {
 	terminals   []*terminal   // the command's own; with TTY, the first one gets the typed input
 }
 
-// InputPipe makes a pipe whose read end is for the command. End closes write.
-func (f *Files) InputPipe() (read, write *os.File, err error) {
-	if read, write, err = os.Pipe(); err == nil {
-		f.child, f.parent = append(f.child, read), append(f.parent, write)
+// Pipe makes a pipe for the command's input, or for its output. End closes the end that is not the
+// command's.
+func (f *Files) Pipe(input bool) (read, write *os.File, err error) {
+	if read, write, err = os.Pipe(); err != nil {
+		return nil, nil, err
 	}
-	return read, write, err
-}
-
-// OutputPipe makes a pipe whose write end is for the command. End closes read.
-func (f *Files) OutputPipe() (read, write *os.File, err error) {
-	if read, write, err = os.Pipe(); err == nil {
-		f.child, f.parent = append(f.child, write), append(f.parent, read)
+	child, parent := write, read
+	if input {
+		child, parent = read, write
 	}
-	return read, write, err
+	f.child, f.parent = append(f.child, child), append(f.parent, parent)
+	return read, write, nil
 }
 
 // Make returns the files for the engine. Only its first call makes them: a caller may start a
@@ -129,7 +127,7 @@ func (f *Files) input(s *Streams) (*os.File, error) {
 			return stdin, nil
 		}
 	}
-	read, write, err := f.InputPipe()
+	read, write, err := f.Pipe(true)
 	if err != nil {
 		return nil, err
 	}
