@@ -28,11 +28,9 @@ func (d *decoder) bindPath(it item) (string, bool) {
 // base of relative paths.
 func (d *decoder) hostPath(it item) (string, bool) {
 	s, ok := d.text(it)
-	if !ok {
-		return "", false
-	}
 	first, rest, _ := strings.Cut(s, "/")
 	switch {
+	case !ok:
 	case s == "":
 		d.invalid(it, "the path is empty")
 	case hasParent(s):
@@ -63,10 +61,8 @@ func (d *decoder) hostPaths(it item) []string { return d.good(it, d.hostPath) }
 // insidePath is an absolute path inside the sandbox.
 func (d *decoder) insidePath(it item) string {
 	s, ok := d.text(it)
-	if !ok {
-		return ""
-	}
 	switch {
+	case !ok:
 	case !strings.HasPrefix(s, "/"):
 		d.invalid(it, "%s is not an absolute path; paths inside the sandbox must begin with /", it.show(s))
 	case hasParent(s):

@@ -173,11 +173,8 @@ func (d *decoder) bool(it item) (bool, bool) {
 // oneOf is a string that must be one of a few.
 func (d *decoder) oneOf(it item, allowed ...string) (string, bool) {
 	s, ok := d.text(it)
-	if !ok {
-		return "", false
-	}
-	if slices.Contains(allowed, s) {
-		return s, true
+	if !ok || slices.Contains(allowed, s) {
+		return s, ok
 	}
 	d.invalid(it, "%s is not one of %s%s", it.show(s), list(quoted(allowed)), didYouMean(it, s, allowed))
 	return "", false
