@@ -209,16 +209,16 @@ func (q *question) gather() {
 	if q.controls.Failed != nil {
 		return
 	}
-	var err error
+	asked, texts := q.layout, []string(nil)
 	if q.exposed {
-		q.settings, err = q.git.list(q.ctx, GitLayout{}, nil, "--no-includes")
-		for _, file := range q.layout.configurations() {
-			q.addFile(file, "local")
-		}
-	} else {
-		q.settings, err = q.git.list(q.ctx, q.layout, nil, "--no-includes")
+		asked, texts = GitLayout{}, q.layout.configurations()
 	}
+	var err error
+	q.settings, err = q.git.list(q.ctx, asked, nil, "--no-includes")
 	q.fail(err)
+	for _, file := range texts {
+		q.addFile(file, "local")
+	}
 	for _, s := range q.settings {
 		if s.file != "" {
 			q.configFile(s.file)
