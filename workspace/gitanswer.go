@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/gitindex"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
@@ -229,7 +230,7 @@ func (q *question) gather() {
 	if q.controls.Failed != nil {
 		return
 	}
-	if len(q.followed) > 0 && !q.exposed && q.branchInFiles() {
+	if len(q.followed) > 0 && !q.exposed && q.branchInFiles(q.layout) {
 		inForce, _ = q.git.list(q.ctx, q.layout, nil, "--includes") // git fails at an unreadable file
 	}
 	q.controls.Settings = settingsOf(q.git, inForce)
@@ -296,16 +297,22 @@ func (q *question) addFile(p, scope string) {
 
 // branchInFiles reports whether git finds out the branch, for includeIf.onbranch, from regular files: it
 // opens and reads what a symlink leads to, such as a device, or a fifo with messages for others.
-func (q *question) branchInFiles() bool {
-	if !slices.ContainsFunc(q.settings, func(s setting) bool { return strings.HasPrefix(s.key, "includeif.onbranch:") }) {
+func (a *answer) branchInFiles(l GitLayout) bool {
+	if l.GitDir == "" || !slices.ContainsFunc(a.settings, func(s setting) bool { return strings.HasPrefix(s.key, "includeif.onbranch:") }) {
 		return true
 	}
-	ref, symbolic := strings.CutPrefix(string(beginning(paths.Join(q.layout.GitDir, "HEAD"))), "ref:")
+	head := beginning(paths.Join(l.GitDir, "HEAD")) // nothing of a symlink
+	text, symbolic := strings.CutPrefix(string(head), "ref:")
 	if !symbolic {
-		return true
+		return gitindex.ValidHead(head)
 	}
-	branch := paths.Join(q.layout.CommonDir, strings.TrimSpace(ref))
-	for _, p := range [...]string{branch, paths.Join(q.layout.CommonDir, "packed-refs")} {
+	const space = " \t\r\n" // git keeps others in the name
+	ref := strings.Trim(text, space)
+	if len(head) == gitindex.MaxHead || !strings.HasPrefix(ref, "refs/heads/") { // git reads on, or a ref of this worktree alone
+		return false
+	}
+	branch := paths.Join(l.CommonDir, ref)
+	for _, p := range [...]string{branch, paths.Join(l.CommonDir, "packed-refs")} {
 		left := maxIndexes
 		f, err := openLarge(p, &left)
 		if err == nil {

@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -322,34 +321,46 @@ func TestOpensNoDevice(t *testing.T) {
 func TestGitOpensNoTargetOfALink(t *testing.T) {
 	t.Parallel()
 	need(t, "git")
-	for _, at := range []string{"info/exclude", "rules", "packed-refs", "refs/heads/main", "refs/heads/dir", "refs/heads/chain"} {
+	long := "refs/heads" + strings.Repeat("/"+strings.Repeat("x", 200), 2)
+	for at, head := range map[string]string{
+		"info/exclude": "", "rules": "", "packed-refs": "", "refs/heads/main": "", "refs/heads/chain": "", "refs/heads/dir": "ref: refs/heads/dir/fifo\n",
+		"refs/heads/of-a-link": "-> refs/heads/of-a-link", "refs/heads/space\u00a0": "ref: refs/heads/space\u00a0\n", long: "ref: " + long + "\n",
+		"worktrees/work/refs/bisect/x": "ref: refs/bisect/x\n",
+	} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			base := tempDir(t)
 			top := repo(t, base+"/proj")
-			tree(t, base, map[string]string{"home/.gitconfig": "[includeIf \"onbranch:**\"]\npath = inc\n", "home/inc": "[user]\nname = included\n[core]\nexcludesFile = .git/rules\n", "proj/.gitignore": "x\n"})
+			tree(t, base, map[string]string{"home/.gitconfig": "[includeIf \"onbranch:**\"]\npath = inc\n", "home/inc": "[user]\nname = included\n[core]\nexcludesFile = .git/rules\n"})
 			if err := unix.Mkfifo(base+"/fifo", 0o600); err != nil {
 				t.Fatal(err)
 			}
 			w, _ := obeyed(t, base, nil)
-			head := map[string]string{"refs/heads/dir": "refs/heads/dir/fifo"}[at]
-			ask := func() int {
-				l, err := GitDirs(top)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if at == "info/exclude" || at == "rules" {
-					return len(w.Ignored(t.Context(), top, l, nil, []string{top + "/x"}, time.Now().Add(time.Hour)))
-				}
-				return len(w.GitControls(t.Context(), top, l, nil).Settings.Config)
+			work := top
+			if strings.HasPrefix(at, "worktrees/") {
+				work = base + "/work"
+				git(t, top, "worktree", "add", "-q", work)
 			}
-			git(t, top, "symbolic-ref", "HEAD", cmp.Or(head, "refs/heads/main"))
+			git(t, top, "symbolic-ref", "HEAD", "refs/heads/main")
+			tree(t, work, map[string]string{".gitignore": "x\n"})
+			l, err := GitDirs(work)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask := func() int {
+				ignored := w.Ignored(t.Context(), work, l, nil, []string{work + "/x"}, time.Now().Add(time.Hour))
+				return min(len(ignored), len(w.GitControls(t.Context(), work, l, nil).Settings.Config))
+			}
 			if ask() == 0 {
 				t.Error("control: git answers nothing")
 			}
 			target := base + "/fifo"
-			if head != "" {
+			if at == "refs/heads/dir" {
 				target = base
+			}
+			if head != "" {
+				os.Remove(l.GitDir + "/HEAD")
+				tree(t, l.GitDir, map[string]string{"HEAD": head})
 			}
 			if at == "refs/heads/chain" {
 				tree(t, top, map[string]string{".git/refs/heads/main": "ref: " + at + "\n"})
