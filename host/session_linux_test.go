@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -539,5 +540,23 @@ func TestSessionOfEachCommand(t *testing.T) {
 	}
 	if text, err := os.ReadFile(tools + "/f"); err != nil || string(text) != "host\n" {
 		t.Errorf("the host's: %q, %v", text, err)
+	}
+}
+
+// A Host without a name for its session goes on after somebody has removed the session's files, as by rm -r ~/.cache.
+func TestRemovedSession(t *testing.T) {
+	t.Parallel()
+	for _, each := range []bool{false, true} {
+		base, tools := t.TempDir()+"/sessions", t.TempDir()
+		h := newHost(t, func(o *host.Options) {
+			o.Session, o.Workspace.Readable = host.SessionOptions{Each: each, Dir: base}, []string{tools}
+		})
+		for range 2 {
+			if out, err := h.Command(t.Context(), "fast", "sh", "-c", "echo x >~/f && mkdir "+tools+"/d$(date +%N)").CombinedOutput(); err != nil {
+				t.Errorf("each %v: %v\n%s", each, err, out)
+			}
+			// Again if the holder removes something meanwhile.
+			must(t, exec.Command("sh", "-c", "until chmod -R u+rwx "+base+"; rm -r "+base+" || ! test -e "+base+"; do :; done").Run())
+		}
 	}
 }

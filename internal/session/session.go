@@ -137,6 +137,9 @@ func (s *Session) Name() string {
 func (s *Session) Get(key string, write bool) (State, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.dir != nil && s.dir.Renew() {
+		clear(s.current)
+	}
 	state, known := s.current[key]
 	switch {
 	case s.closed:

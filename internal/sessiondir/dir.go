@@ -110,6 +110,17 @@ func (d *Dir) Path() (string, error) {
 	return sub, err
 }
 
+// Renew makes an unnamed one begin anew, and reports that, if somebody has removed it, as by rm -r ~/.cache.
+func (d *Dir) Renew() bool {
+	_, err := os.Lstat(d.dir)
+	if d.lock == nil || d.name != "" || !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	release(d.lock)
+	d.dir, d.usable, d.lock = "", "", nil
+	return true
+}
+
 // Sub returns the path of a directory in the session directory. It makes a missing one, 0700 and
 // the owner's. name is one plain component.
 func (d *Dir) Sub(name string) (string, error) {
