@@ -71,11 +71,12 @@ func TestServeKilled(t *testing.T) {
 		t.Errorf("%q, %v", out, err)
 	}
 	// A signal that ends it ends what it runs as a signal does.
-	cmd, stdout := s.begun(t, nil, "echo begun; exec sleep "+word)
+	var said bytes.Buffer
+	cmd, stdout := s.begun(t, &said, "echo begun; exec sleep "+word)
 	s.server.Process.Signal(syscall.SIGTERM)
 	io.Copy(io.Discard, stdout)
-	if cmd.Wait(); cmd.ProcessState.ExitCode() != 143 {
-		t.Error(cmd.ProcessState)
+	if cmd.Wait(); cmd.ProcessState.ExitCode() != 143 || said.String() != "sbxhost: sbxhost serve ends, and the command with it\n" {
+		t.Errorf("%v, %q", cmd.ProcessState, said.String())
 	}
 	if err := s.server.Wait(); err != nil {
 		t.Error(err)

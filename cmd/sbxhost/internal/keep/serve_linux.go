@@ -335,6 +335,7 @@ func (s *server) pass(sig os.Signal) {
 	defer s.mu.Unlock()
 	for r := range s.running {
 		if r.AdaptTo == nil {
+			io.WriteString(r.Stderr, "sbxhost: sbxhost serve ends, and the command with it\n")
 			r.signal(sig)
 		}
 	}
