@@ -112,8 +112,10 @@ func (d *Dir) Path() (string, error) {
 
 // Renew makes an unnamed one begin anew, and reports that, if somebody has removed it, as by rm -r ~/.cache.
 func (d *Dir) Renew() bool {
-	_, err := os.Lstat(d.dir)
-	if d.lock == nil || d.name != "" || !errors.Is(err, fs.ErrNotExist) {
+	if d.lock == nil || d.name != "" {
+		return false
+	}
+	if _, err := os.Lstat(d.lock.Name()); !errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
 	release(d.lock)

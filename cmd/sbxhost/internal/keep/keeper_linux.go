@@ -64,6 +64,9 @@ func (s *server) enter(ctx context.Context, a *cli.App, name string, processes b
 	defer s.mu.Unlock()
 	k := s.keepers[dir]
 	if k != nil && k.ended == nil && k.lock.Lost() { // with the session's files, as by rm -r ~/.cache
+		if k.clients > 0 { // what another process begins is a new one
+			return nil, errors.New("the session's files were removed, and a command still runs in it")
+		}
 		s.mu.Unlock()
 		s.endKeeper(k, true)
 		s.mu.Lock()
