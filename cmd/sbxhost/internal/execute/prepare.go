@@ -86,7 +86,12 @@ func (e *Execution) prepare(p *preparation, ctx, reading context.Context, begin 
 	if timeout > 0 {
 		cmd.Timeout = max(timeout-time.Since(begin), 1)
 	}
-	if e.Remote != nil && e.Remote.AdaptTo != nil {
+	for _, name := range cmd.Env {
+		if _, set := e.LookupEnv(name); !set && !strings.Contains(name, "=") && !e.quiet && !e.noNotes {
+			e.Say("-env " + name + ": this variable is not set")
+		}
+	}
+	if e.Remote != nil && e.Remote.AdaptTo != nil { // it leaves out what is not set
 		if err := e.Remote.AdaptTo(e.App, used.Host, cmd); err != nil {
 			used.Done()
 			return err
@@ -100,11 +105,6 @@ func (e *Execution) prepare(p *preparation, ctx, reading context.Context, begin 
 	}
 	if !e.quiet && !e.noNotes || p.events != nil {
 		cmd.Events = e.event
-	}
-	for _, name := range cmd.Env {
-		if _, set := e.LookupEnv(name); !set && !strings.Contains(name, "=") && !e.quiet && !e.noNotes {
-			e.Say("-env " + name + ": this variable is not set")
-		}
 	}
 	e.connect(cmd, hungUp)
 	p.host, p.cmd = used, cmd
