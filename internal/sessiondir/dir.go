@@ -112,15 +112,13 @@ func (d *Dir) Path() (string, error) {
 
 // Renew makes an unnamed one begin anew, and reports that, if somebody has removed it, as by rm -r ~/.cache.
 func (d *Dir) Renew() bool {
-	if d.lock == nil || d.name != "" {
-		return false
+	_, err := os.Lstat(filepath.Join(d.dir, lockFile))
+	gone := d.lock != nil && d.name == "" && errors.Is(err, fs.ErrNotExist)
+	if gone {
+		release(d.lock)
+		d.dir, d.usable, d.lock = "", "", nil
 	}
-	if _, err := os.Lstat(d.lock.Name()); !errors.Is(err, fs.ErrNotExist) {
-		return false
-	}
-	release(d.lock)
-	d.dir, d.usable, d.lock = "", "", nil
-	return true
+	return gone
 }
 
 // Sub returns the path of a directory in the session directory. It makes a missing one, 0700 and

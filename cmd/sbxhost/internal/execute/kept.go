@@ -169,25 +169,33 @@ type HeldSession struct {
 	Processes []host.ProcessInfo
 }
 
+// HeldBy asks the process that has the session of a keeper's directory what runs there. The limit is as in serve.Query.
+func HeldBy(dir string, limit time.Duration) (pid int, holds HeldSession, err error) {
+	h, err := serve.HolderOf(dir)
+	if err != nil {
+		return 0, holds, err
+	}
+	defer h.Close()
+	text, err := h.Session(limit)
+	if err == nil && text != "" {
+		err = json.Unmarshal([]byte(text), &holds)
+	}
+	if err != nil {
+		err = fmt.Errorf("process %d: %w", h.PID, err)
+	}
+	return h.PID, holds, err
+}
+
 // makeWay makes the server that holds the session give it up, if nothing runs in it. The error says
 // that the session is kept, which can last.
 func (e *Execution) makeWay(sandbox string) error {
 	if e.Remote != nil {
 		return e.keptError(e.Remote.MakeWay(), sandbox)
 	}
-	dir, err := session.KeeperDir(e.LookupEnv, e.SessionName(), nil)
-	if err != nil {
-		return nil
-	}
-	h, err := serve.HolderOf(dir)
-	if err != nil {
-		return nil
-	}
-	defer h.Close()
-	var holds HeldSession
-	text, err := h.Session(serve.Patience)
-	if err == nil && json.Unmarshal([]byte(text), &holds) == nil {
-		return e.keptError(holds.Kept, sandbox)
+	if dir, err := session.KeeperDir(e.LookupEnv, e.SessionName(), nil); err == nil {
+		if _, holds, err := HeldBy(dir, serve.Patience); err == nil {
+			return e.keptError(holds.Kept, sandbox)
+		}
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ package keep
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -218,25 +217,14 @@ func (s *listedSession) ask(a *cli.App, verbose bool) error {
 	if err != nil {
 		return err
 	}
-	h, err := serve.HolderOf(dir)
+	pid, holds, err := execute.HeldBy(dir, serve.SessionPatience)
 	if errors.Is(err, serve.ErrAbsent) {
 		return nil
-	}
-	var text string
-	if err == nil {
-		defer h.Close()
-		if text, err = h.Session(serve.SessionPatience); err != nil {
-			err = fmt.Errorf("process %d: %w", h.PID, err)
-		}
-	}
-	var holds execute.HeldSession
-	if err == nil && text != "" {
-		err = json.Unmarshal([]byte(text), &holds)
 	}
 	if err != nil {
 		return fmt.Errorf("session %q: %w", s.Name, err)
 	}
-	if at := slices.Index(s.Users, h.PID); at >= 0 && holds.Commands == 0 && holds.Kept == "" {
+	if at := slices.Index(s.Users, pid); at >= 0 && holds.Commands == 0 && holds.Kept == "" {
 		s.Users = slices.Delete(s.Users, at, at+1) // this process will give it up
 		s.InUse = len(s.Users) > 0
 	}
