@@ -335,8 +335,8 @@ func (s *server) pass(sig os.Signal) {
 	defer s.mu.Unlock()
 	for r := range s.running {
 		if r.AdaptTo == nil {
-			io.WriteString(r.Stderr, "sbxhost: sbxhost serve ends, and the command with it\n")
 			r.signal(sig)
+			go io.WriteString(r.Stderr, "sbxhost: sbxhost serve ends, and the command with it\n") // it may be a pipe that nobody reads
 		}
 	}
 }
