@@ -243,6 +243,31 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// To look whether a named one is old keeps nobody out of it.
+func TestSweepKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t) + "/sessions"
+	mustPath(t, mustDir(t, base, "")) // a base
+	ctx, cancel := context.WithCancel(t.Context())
+	swept := make(chan struct{})
+	go func() {
+		defer close(swept)
+		for ctx.Err() == nil {
+			sweep(t.Context(), base, time.Now())
+		}
+	}()
+	for range 2000 {
+		d := mustDir(t, base, "named")
+		if _, err := d.Path(); err != nil {
+			t.Error(err)
+			break
+		}
+		d.Close()
+	}
+	cancel()
+	<-swept
+}
+
 func TestSweepLeavesOtherUsers(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

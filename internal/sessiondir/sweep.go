@@ -48,6 +48,14 @@ func sweep(ctx context.Context, base string, now time.Time) (removed []string, e
 			}
 			continue
 		}
+		// A command that begins in a named one meanwhile would find it locked.
+		young := func() bool {
+			fi, err := os.Lstat(filepath.Join(dir, lockFile))
+			return err == nil && strings.HasPrefix(name, namedPrefix) && now.Sub(fi.ModTime()) <= namedMaxAge
+		}
+		if young() {
+			continue
+		}
 		lock, err := lockDir(dir)
 		if taken(err) {
 			continue // alive, or another process removes it
@@ -56,13 +64,9 @@ func sweep(ctx context.Context, base string, now time.Time) (removed []string, e
 			errs = append(errs, err)
 			continue
 		}
-		if strings.HasPrefix(name, namedPrefix) {
-			// Checked under the lock: nobody can revive it meanwhile.
-			fi, err := lock.Stat()
-			if err != nil || now.Sub(fi.ModTime()) <= namedMaxAge {
-				release(lock)
-				continue
-			}
+		if young() { // checked under the lock: nobody can revive it meanwhile
+			release(lock)
+			continue
 		}
 		if err := discard(ctx, base, dir, lock); err != nil {
 			errs = append(errs, err)
