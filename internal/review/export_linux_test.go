@@ -310,8 +310,8 @@ func TestCapabilities(t *testing.T) {
 	for _, line := range []string{"edit new", "new 1", "same x"} {
 		w.write(w.upper, line)
 		err := unix.Setxattr(filepath.Join(w.upper, strings.Fields(line)[0]), capabilities, []byte("\x01\x00\x00\x02\x00\x20"+strings.Repeat("\x00", 14)), 0)
-		if err == unix.EPERM {
-			t.Skip("only root can give capabilities")
+		if err == unix.EPERM && os.Geteuid() != 0 {
+			t.Skip("only root can give capabilities, and its run of CI does")
 		}
 		w.check(err)
 	}
