@@ -11,15 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/host"
+	"github.com/sbxhost/sbxhost/internal/testing/netns"
 )
+
+// fullDisk is set where TestDiskIsFull mounts small file systems: in a mount namespace of its own. In
+// the machine's, a mount point that is removed makes the holders of other tests begin anew.
+const fullDisk = "SBXHOST_TEST_FULL"
 
 // A disk that is full at whatever moment of a session's making: the command runs
 // with less, and says so, or not at all, and says why; nothing of it is left, and
 // with some room again the same session works.
 func TestDiskIsFull(t *testing.T) {
-	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Log("only root can mount a small file system")
+	if os.Getenv(fullDisk) == "" {
+		t.Parallel()
+		netns.Again(t, unix.CLONE_NEWNS, 0, fullDisk+"=1")
 		return
 	}
 	tools, other, root := t.TempDir(), t.TempDir(), t.TempDir()
@@ -39,13 +44,7 @@ func TestDiskIsFull(t *testing.T) {
 				for n := 0; n < rounds[name]; n += step {
 					disk := t.TempDir()
 					if err := unix.Mount("full", disk, "tmpfs", 0, fill(n)); err != nil {
-						if strings.Contains(os.Getenv("SBXHOST_REQUIRE"), "bwrap") {
-							t.Fatalf("mounts are required: %v", err)
-						}
-						t.Skipf("no mounts here: %v", err)
-					}
-					if err := unix.Mount("", disk, "", unix.MS_PRIVATE, ""); err != nil {
-						t.Error(err)
+						t.Fatal(err)
 					}
 					begin := func() (*host.Host, error) {
 						return host.New(t.Context(), host.Options{Builtins: builtins, Dir: root,

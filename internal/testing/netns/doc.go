@@ -1,3 +1,3 @@
-// Package netns runs tests in network namespaces of their own, as an ordinary user, too.
-// There a test has all ports and addresses for itself, and nothing of the machine's network.
+// Package netns runs tests in namespaces of their own, as an ordinary user, too. There a test
+// has all ports and addresses, or all mounts, for itself, and changes nothing of the machine's.
 package netns
