@@ -5,8 +5,6 @@ package workspace
 import (
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,24 +24,26 @@ const (
 // readDir returns the sorted entries of a directory; none if it is missing or not a directory. If there
 // are more than limit, it returns limit of them, and an error. A fifo does not block it. With the flag
 // O_NOFOLLOW, a symlink is not a directory.
-func readDir(dir string, flag, limit int) ([]fs.DirEntry, error) {
-	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|flag, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+func readDir(dir string, flag, limit int) ([]hostpath.Entry, error) {
+	fd, err := hostpath.Openat(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_CLOEXEC|flag, 0)
+	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, quotedPath(err)
+		return nil, fmt.Errorf("open %q: %w", dir, err)
 	}
-	defer f.Close()
-	entries, err := f.ReadDir(limit + 1)
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	defer unix.Close(fd)
+	entries, err := hostpath.Entries(fd, limit)
+	slices.SortFunc(entries, func(a, b hostpath.Entry) int { return strings.Compare(a.Name, b.Name) })
 	switch {
 	case len(entries) > limit:
 		return entries[:limit], fmt.Errorf("more than %d files are in %.300q: %w", limit, dir, ErrGitLayout)
-	case err == io.EOF, errors.Is(err, fs.ErrNotExist): // it is empty, or was removed just now
+	case err == unix.ENOENT: // it was removed just now
 		return nil, nil
+	case err != nil:
+		return entries, fmt.Errorf("read %q: %w", dir, err)
 	}
-	return entries, quotedPath(err)
+	return entries, nil
 }
 
 // quotedPath quotes the path in an error: a line end in it would forge lines.

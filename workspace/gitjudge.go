@@ -5,10 +5,8 @@ package workspace
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -58,16 +56,15 @@ func BareWithDotGit(top string) string {
 }
 
 // HasOnly reports whether a path is missing, or a directory with nothing in it, or only that name, as a
-// stub is. It follows no symlink, and reads two names: there can be millions.
+// stub is. It follows no symlink, and reads no more names than it needs: there can be millions.
 func HasOnly(p, name string) bool {
 	fd, err := hostpath.OpenNoSymlinks(p, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	f := os.NewFile(uintptr(fd), p)
-	defer f.Close()
-	names, err := f.Readdirnames(2)
-	return err == io.EOF || err == nil && slices.Equal(names, []string{name})
+	defer unix.Close(fd)
+	entries, err := hostpath.Entries(fd, 1)
+	return err == nil && (len(entries) == 0 || len(entries) == 1 && entries[0].Name == name)
 }
 
 // isGitDir returns an error unless everybody's git accepts a git directory: it must have a valid HEAD,

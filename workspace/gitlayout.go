@@ -254,8 +254,8 @@ var worktreeState = [...]string{
 func sharedIndexes(gitDir string) (shared []string) {
 	entries, err := readDir(gitDir, 0, maxGitEntries)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), "sharedindex.") {
-			shared = append(shared, paths.Join(gitDir, e.Name()))
+		if strings.HasPrefix(e.Name, "sharedindex.") {
+			shared = append(shared, paths.Join(gitDir, e.Name))
 		}
 	}
 	if err != nil {
@@ -477,8 +477,8 @@ func subdirectories(dir string) (list []string, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if e.IsDir() {
-			list = append(list, paths.Join(dir, e.Name()))
+		if e.Kind == unix.DT_DIR {
+			list = append(list, paths.Join(dir, e.Name))
 		}
 	}
 	return list, nil

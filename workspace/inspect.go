@@ -349,7 +349,7 @@ func linksOf(dir string) Acts {
 	found := Acts{}
 	for _, part := range [...]string{"", "refs", "logs"} { // many refs use up no other part's entries
 		left, top := maxLinked, filepath.Join(dir, part)
-		links, all := LinksIn(top, &left, func(p string) bool { return part != "" || entersGit(dir, p) }, func(p string, _ fs.DirEntry) {
+		links, all := LinksIn(top, &left, func(p string) bool { return part != "" || entersGit(dir, p) }, func(p string) {
 			if (part == "refs" || gitindex.MayBeRef(strings.TrimPrefix(p, dir+"/"))) && gitindex.LeadsToNoRef(beginning(p)) {
 				found.Unclear(fmt.Sprintf("git: %.300q is a ref to a non-ref file, and git writes to that file: %q", p, beginning(p)))
 			}
@@ -407,7 +407,7 @@ func entersGit(gitDir, p string) bool {
 // LinksIn returns the symlinks in a directory, and in subdirectories that enter accepts, the
 // nearest first; all says that there are no others. It looks at *left entries at most, and calls
 // file for each regular file.
-func LinksIn(dir string, left *int, enter func(p string) bool, file func(p string, e fs.DirEntry)) (links []string, all bool) {
+func LinksIn(dir string, left *int, enter func(p string) bool, file func(p string)) (links []string, all bool) {
 	for dirs := []string{dir}; len(dirs) > 0; dirs = dirs[1:] {
 		entries, err := readDir(dirs[0], unix.O_NOFOLLOW, *left)
 		if err != nil && !errors.Is(err, fs.ErrPermission) { // commands can make none in a hidden directory
@@ -415,13 +415,13 @@ func LinksIn(dir string, left *int, enter func(p string) bool, file func(p strin
 		}
 		*left -= len(entries)
 		for _, e := range entries {
-			switch p := paths.Join(dirs[0], e.Name()); {
-			case e.Type() == fs.ModeSymlink:
+			switch p := paths.Join(dirs[0], e.Name); {
+			case e.Kind == unix.DT_LNK:
 				links = append(links, p)
-			case e.IsDir() && enter(p):
+			case e.Kind == unix.DT_DIR && enter(p):
 				dirs = append(dirs, p)
-			case e.Type().IsRegular():
-				file(p, e)
+			case e.Kind == unix.DT_REG:
+				file(p)
 			}
 		}
 	}
@@ -452,7 +452,7 @@ func Fingerprint(path string, left *Budget) string {
 		entries, _ := readDir(at, flag, maxFiles)
 		spaceLeft := maxFiles - 1 - n - len(queue)
 		for _, e := range entries[:min(len(entries), spaceLeft)] { // the queue holds no more: a path can be long
-			queue = append(queue, paths.Join(at, e.Name()))
+			queue = append(queue, paths.Join(at, e.Name))
 		}
 		if len(queue) > 0 && left.fingerprints <= 0 || len(entries) > spaceLeft {
 			fmt.Fprint(b, unknown())

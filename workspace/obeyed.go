@@ -246,8 +246,8 @@ func hookNames(dir string) (names []string, err error) {
 		return nil, fmt.Errorf("git: the hooks cannot be listed: %w", err)
 	}
 	for _, e := range entries {
-		if filepath.Ext(e.Name()) != ".sample" {
-			names = append(names, e.Name())
+		if filepath.Ext(e.Name) != ".sample" {
+			names = append(names, e.Name)
 		}
 	}
 	return names, nil

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/scan"
@@ -64,10 +66,16 @@ func (f *lookup) Follow(p string) view.Way {
 		} else if dir, name := f.Follow(p[:max(at, 1)]), p[at+1:]; dir.Err != nil {
 			way = dir
 		} else if dir.Kind == view.Directory {
-			way = follow(dir.End, name)
+			var st unix.Stat_t
+			way.End = paths.Join(dir.End, name)
+			if err := unix.Lstat(way.End, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFLNK {
+				way.Kind, way.UID, way.Names = view.Kind(st.Mode&unix.S_IFMT>>12), st.Uid, uint64(st.Nlink)
+			} else if err != unix.ENOENT {
+				way = follow(dir.End, name)
+			}
 			way.Links, way.DotDots = slices.Concat(dir.Links, way.Links), slices.Concat(dir.DotDots, way.DotDots)
 		} else { // nothing lies beneath a missing path, or a file
-			way = view.Way{End: filepath.Join(dir.End, name), Links: dir.Links, DotDots: dir.DotDots}
+			way = view.Way{End: paths.Join(dir.End, name), Links: dir.Links, DotDots: dir.DotDots}
 		}
 		return way
 	})
@@ -134,11 +142,9 @@ func (f *lookup) LinksIn(dir string) view.Links {
 		found.Symlinks, found.All = workspace.LinksIn(dir, &left, func(p string) bool {
 			_, err := os.Lstat(filepath.Join(p, ".git"))
 			return err != nil
-		}, func(_ string, e fs.DirEntry) {
-			if info, err := e.Info(); err == nil && !found.Hard {
-				st, ok := info.Sys().(*syscall.Stat_t)
-				found.Hard = ok && st.Nlink > 1
-			}
+		}, func(p string) {
+			var st unix.Stat_t
+			found.Hard = found.Hard || unix.Lstat(p, &st) == nil && st.Nlink > 1
 		})
 		return found
 	})

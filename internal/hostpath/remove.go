@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -64,17 +65,17 @@ func RemoveTree(ctx context.Context, base, name string) error {
 // empty removes the content of dir; path is only for the error. It moves directories below maxDepth
 // to top. After a failure it tries the next name. It returns the first error.
 func empty(ctx context.Context, top, dir int, path string, depth int) (moved bool, err error) {
-	names, err := readNames(dir)
+	entries, err := readEntries(dir)
 	if err != nil {
 		return false, err
 	}
 	var first error
-	for _, name := range names {
+	for _, e := range entries {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		at := filepath.Join(path, name)
-		m, err := remove(ctx, top, dir, name, at, depth)
+		at := filepath.Join(path, e.Name)
+		m, err := remove(ctx, top, dir, e.Name, at, depth)
 		moved = moved || m
 		if err != nil && !errors.Is(err, ErrNotRemoved) && ctx.Err() == nil {
 			err = fmt.Errorf("%q %w: %w", at, ErrNotRemoved, err)
@@ -156,21 +157,16 @@ func openDir(parent int, name string) (int, error) {
 	return fd, nil
 }
 
-// readNames lists the directory dir from its beginning. A directory that another process has
+// readEntries lists the directory dir from its beginning. A directory that another process has
 // removed is empty.
-func readNames(dir int) ([]string, error) {
+func readEntries(dir int) (list []Entry, err error) {
 	fd, err := Openat(dir, ".", listing, 0)
+	if err == nil {
+		list, err = Entries(fd, math.MaxInt)
+		unix.Close(fd)
+	}
 	if err == unix.ENOENT {
-		return nil, nil
+		return list, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), ".")
-	defer f.Close()
-	names, err := f.Readdirnames(-1)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return names, err
+	return list, err
 }

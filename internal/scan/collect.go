@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
@@ -75,7 +76,7 @@ func (c *collection) addRoot(n *node) {
 	if err != nil {
 		return
 	}
-	f := foundAt(n.name, dirent{kind: byte(st.Mode & unix.S_IFMT >> 12), inode: st.Ino}, Matched, n.hide-1)
+	f := foundAt(n.name, hostpath.Entry{Kind: byte(st.Mode & unix.S_IFMT >> 12), Inode: st.Ino}, Matched, n.hide-1)
 	if !f.Dir {
 		f.Pattern = c.query.Set.Cover(n.name, false)
 		if f.Pattern < 0 && f.inode != 0 && c.query.Name != nil && c.query.Name(filepath.Base(n.name)) {
@@ -154,8 +155,8 @@ func (c *collection) addNames(dir string, dev uint64) {
 		return // removed since the scan read it
 	}
 	for _, e := range entries {
-		at := paths.Join(dir, e.name)
-		if h := c.files[file{dev, e.inode}]; h != nil && e.kind == unix.DT_REG && c.direct[at] == nil {
+		at := paths.Join(dir, e.Name)
+		if h := c.files[file{dev, e.Inode}]; h != nil && e.Kind == unix.DT_REG && c.direct[at] == nil {
 			c.addLink(h, at)
 		}
 	}

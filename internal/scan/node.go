@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/glob"
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
@@ -41,10 +42,10 @@ func (n *node) reportSelf(why Reason, owner uint32) {
 }
 
 // foundAt returns the finding of an entry of a directory.
-func foundAt(path string, e dirent, why Reason, pattern int) Found {
-	f := Found{Path: path, Reason: why, Dir: e.kind == unix.DT_DIR, Symlink: e.kind == unix.DT_LNK, Pattern: pattern}
-	if e.kind == unix.DT_REG {
-		f.inode = e.inode
+func foundAt(path string, e hostpath.Entry, why Reason, pattern int) Found {
+	f := Found{Path: path, Reason: why, Dir: e.Kind == unix.DT_DIR, Symlink: e.Kind == unix.DT_LNK, Pattern: pattern}
+	if e.Kind == unix.DT_REG {
+		f.inode = e.Inode
 	}
 	return f
 }
@@ -54,13 +55,6 @@ func foundAt(path string, e dirent, why Reason, pattern int) Found {
 type identity struct {
 	dev, ino     uint64
 	mtime, ctime int64
-}
-
-// A dirent is one entry of a directory.
-type dirent struct {
-	name  string // shares memory with a longer text
-	kind  byte   // such as unix.DT_REG
-	inode uint64
 }
 
 // settling is the age from which the scanner believes a directory's times: the coarsest clock of a
@@ -101,7 +95,7 @@ func (w *walk) read(n *node, path string, last bool) error {
 }
 
 // sort fills n from its entries.
-func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
+func (w *walk) sort(n *node, path string, entries []hostpath.Entry, known []*node) {
 	was := make(map[string]*node, len(known))
 	for _, k := range known {
 		was[k.name] = k
@@ -111,29 +105,29 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 	for _, e := range entries {
 		pattern, named := w.judge(n, path, e)
 		switch {
-		case e.kind == unix.DT_DIR && n.shallow:
-		case e.kind == unix.DT_DIR:
-			w.enter(n, e.name, pattern, was[e.name])
+		case e.Kind == unix.DT_DIR && n.shallow:
+		case e.Kind == unix.DT_DIR:
+			w.enter(n, e.Name, pattern, was[e.Name])
 		case pattern >= 0:
-		case e.kind == unix.DT_REG && !named:
-			inodes = append(inodes, e.inode)
-		case e.kind == unix.DT_LNK && n.hide == 0:
+		case e.Kind == unix.DT_REG && !named:
+			inodes = append(inodes, e.Inode)
+		case e.Kind == unix.DT_LNK && n.hide == 0:
 			// If the name itself moves no pattern forward, the scan finds everything behind the
 			// link at its own path.
-			if w.query.Set.Uncovered(w.query.Set.Next(n.state, e.name), w.query.Set.Start()) >= 0 {
-				n.links = append(n.links, strings.Clone(e.name))
+			if w.query.Set.Uncovered(w.query.Set.Next(n.state, e.Name), w.query.Set.Start()) >= 0 {
+				n.links = append(n.links, strings.Clone(e.Name))
 			}
-		case e.kind == unix.DT_SOCK && w.query.Sockets && n.hide == 0:
-			n.found = append(n.found, foundAt(strings.Clone(e.name), e, Socket, -1))
+		case e.Kind == unix.DT_SOCK && w.query.Sockets && n.hide == 0:
+			n.found = append(n.found, foundAt(strings.Clone(e.Name), e, Socket, -1))
 		}
 		if !w.query.Repositories || n.hide != 0 {
 			continue
 		}
-		switch e.name {
+		switch e.Name {
 		case ".git":
 			n.reportSelf(Repository, 0)
 		case "HEAD":
-			head = e.kind != unix.DT_DIR
+			head = e.Kind != unix.DT_DIR
 		case "objects":
 			objects = true
 		case "refs":
@@ -154,29 +148,29 @@ func (w *walk) sort(n *node, path string, entries []dirent, known []*node) {
 
 // judge adds an entry to the findings of n if its name matches. It returns the index of the
 // matching pattern, negative for none, and whether the query's Name matched instead.
-func (w *walk) judge(n *node, path string, e dirent) (pattern int, named bool) {
+func (w *walk) judge(n *node, path string, e hostpath.Entry) (pattern int, named bool) {
 	m := glob.None
 	if n.hide == 0 {
-		m = w.query.Set.Match(n.state, e.name)
+		m = w.query.Set.Match(n.state, e.Name)
 	}
 	pattern = m.Any
-	if e.kind == unix.DT_DIR {
+	if e.Kind == unix.DT_DIR {
 		pattern = m.Dir
-	} else if e.kind == unix.DT_LNK && m.Dir != m.Any {
+	} else if e.Kind == unix.DT_LNK && m.Dir != m.Any {
 		// The link's target can change without this directory's times.
 		n.timesReliable = false
-		if info, err := os.Stat(paths.Join(path, e.name)); err == nil && info.IsDir() {
+		if info, err := os.Stat(paths.Join(path, e.Name)); err == nil && info.IsDir() {
 			pattern = m.Dir
 		}
 	}
-	named = pattern < 0 && n.hide == 0 && e.kind != unix.DT_DIR && w.query.Name != nil && w.query.Name(e.name)
-	report := func(why Reason) { n.found = append(n.found, foundAt(strings.Clone(e.name), e, why, pattern)) }
+	named = pattern < 0 && n.hide == 0 && e.Kind != unix.DT_DIR && w.query.Name != nil && w.query.Name(e.Name)
+	report := func(why Reason) { n.found = append(n.found, foundAt(strings.Clone(e.Name), e, why, pattern)) }
 	if pattern >= 0 {
 		report(Matched)
 	} else if named {
 		report(SensitiveName)
 	}
-	if n.hide == 0 && w.query.MatchName != nil && w.query.MatchName(e.name) {
+	if n.hide == 0 && w.query.MatchName != nil && w.query.MatchName(e.Name) {
 		report(NameMatch)
 	}
 	return pattern, named
