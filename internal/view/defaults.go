@@ -119,15 +119,15 @@ func (v *View) checkExcept() error {
 func (v *View) isExcepted(name string) bool { return slices.Contains(v.exceptions, name) }
 
 // byDefault protects a name of DefaultProtected, and holds its path.
-func byDefault(dir, name string) protection {
-	return protection{path: path.Join(dir, name), why: "by default, " + name, hold: &Hold{}, followsLinks: true}
+func byDefault(dir, name string) *protection {
+	return &protection{path: path.Join(dir, name), why: "by default, " + name, hold: &Hold{}, followsLinks: true}
 }
 
 // defaultProtections protect what tools of the host obey.
-func (v *View) defaultProtections(trees []scan.Found) (list []protection) {
+func (v *View) defaultProtections(trees []scan.Found) (list []*protection) {
 	for _, f := range trees {
 		if _, name := Instruction(f.Path); f.Reason == scan.NameMatch && name != "" && !v.isExcepted(name) && v.isProtectedInstruction(f.Path, trees) {
-			list = append(list, protection{path: f.Path, why: "by default, " + name, followsLinks: true})
+			list = append(list, &protection{path: f.Path, why: "by default, " + name, followsLinks: true})
 		}
 	}
 	for _, e := range v.entries {
@@ -160,7 +160,7 @@ func (v *View) isProtectedInstruction(p string, trees []scan.Found) bool {
 }
 
 // defaultsAtTop are the protections at the top of a directory that commands write to.
-func (v *View) defaultsAtTop(dir string) (list []protection) {
+func (v *View) defaultsAtTop(dir string) (list []*protection) {
 	// In an empty directory a tool may be about to make a project, and wants it empty.
 	if !v.facts.Empty(dir) {
 		for _, name := range unaskedInstructions {

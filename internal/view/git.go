@@ -245,7 +245,7 @@ func (v *View) Reportable(trees []scan.Found) (repositories, instructions, unlis
 }
 
 // gitProtections protect what git obeys, for all writable repositories.
-func (v *View) gitProtections(trees []scan.Found) (list []protection) {
+func (v *View) gitProtections(trees []scan.Found) (list []*protection) {
 	working := v.repositories(trees)
 	for _, top := range working {
 		more := v.repositoryProtections(top)
@@ -271,7 +271,7 @@ func (v *View) gitProtections(trees []scan.Found) (list []protection) {
 			continue
 		}
 		n++
-		m := protection{path: f.Path, why: "git, of one repository among many"}
+		m := &protection{path: f.Path, why: "git, of one repository among many"}
 		if f.Reason == scan.Repository {
 			m.path, m.hold = path.Join(f.Path, ".git"), &Hold{}
 		}
@@ -306,7 +306,7 @@ func (v *View) refuseUnlisted() error {
 }
 
 // repositoryProtections protect what git obeys in one directory.
-func (v *View) repositoryProtections(top string) (list []protection) {
+func (v *View) repositoryProtections(top string) (list []*protection) {
 	r := v.facts.Repository(top)
 	dotGit := path.Join(top, ".git")
 	if r.Err != nil && v.in.Review != "" { // not protected
@@ -328,12 +328,11 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		template.why = "git, not understood"
 		for _, dir := range r.GitDirs {
 			if dir != top && !v.holdsRoot(dir) { // top can be a repository itself, and more than one
-				template.path = dir
-				list = append(list, template)
+				list = append(list, template.at(dir))
 			}
 			list = append(list, template.behindLinks(dir)...)
 		}
-		return append(append(list, template.behindLinks(dotGit)...), protection{path: dotGit, why: template.why, hold: &Hold{}})
+		return append(append(list, template.behindLinks(dotGit)...), &protection{path: dotGit, why: template.why, hold: &Hold{}})
 	case r.Layout.CommonDir == "":
 		return nil
 	}
@@ -346,7 +345,7 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 				v.note("the git repository %q is read-only inside: %v", top, r.Failed)
 			}
 			if r.Unlisted && !template.mustHold { // for the others, refuseUnlisted has refused the command
-				list = append(list, protection{path: top, why: why})
+				list = append(list, &protection{path: top, why: why})
 			}
 		} else if r.Layout.Split {
 			why = "git, with a split index"
@@ -354,11 +353,11 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 		}
 		for _, p := range append(slices.Clone(template.linkDirs), dotGit) {
 			if r.Failed != nil || !slices.ContainsFunc(v.writableEntries(), func(e shared.Entry) bool { return paths.Inside(p, e.Source) }) { // of a bare repository
-				list = append(list, protection{path: p, why: why})
+				list = append(list, &protection{path: p, why: why})
 			}
 		}
 		for _, p := range v.facts.WorkTrees(top).Submodules { // git status enters them
-			list = append(list, protection{path: path.Join(p, ".git"), why: why, hold: &Hold{}})
+			list = append(list, &protection{path: path.Join(p, ".git"), why: why, hold: &Hold{}})
 		}
 	} else if !outer {
 		v.openSubmodules(&r.Layout)
@@ -377,9 +376,10 @@ func (v *View) repositoryProtections(top string) (list []protection) {
 	}
 	add := func(p, name string, hold *Hold) {
 		base := path.Base(p)
-		template.path, template.why, template.hold = p, "git "+name, hold
-		template.followsLinks = base == "remotes" || base == "branches" || base == "hooks" && r.Failed != nil // else Files has the hooks
-		list = append(list, template)
+		one := template.at(p)
+		one.why, one.hold = "git "+name, hold
+		one.followsLinks = base == "remotes" || base == "branches" || base == "hooks" && r.Failed != nil // else Files has the hooks
+		list = append(list, one)
 	}
 	for _, p := range r.Layout.Protected {
 		add(p, nameInGit(&r.Layout, top, p), gitHold(p))
@@ -424,12 +424,19 @@ func nameInGit(layout *workspace.GitLayout, top, p string) string {
 	return p
 }
 
+// at is the same protection of another path.
+func (p protection) at(other string) *protection {
+	p.path = other
+	return &p
+}
+
 // behindLinks protects in the same way what git obeys elsewhere, through links in a git directory that
 // is protected as a whole.
-func (p protection) behindLinks(gitDir string) (list []protection) {
+func (p protection) behindLinks(gitDir string) (list []*protection) {
 	for _, name := range workspace.ObeyedInGitDir {
-		p.path, p.hold, p.followsLinks = path.Join(gitDir, name), gitHold(name), true
-		list = append(list, p)
+		one := p.at(path.Join(gitDir, name))
+		one.hold, one.followsLinks = gitHold(name), true
+		list = append(list, one)
 	}
 	return list
 }

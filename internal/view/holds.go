@@ -43,22 +43,25 @@ func (v *View) checkHolds() error {
 
 // chooseHold chooses the stub for a missing path. For a symlink, it is a stub of the target, which a
 // command could make; also of an existing one, which may be another command's stub.
-func (v *View) chooseHold(p *protection) {
+func (v *View) chooseHold(p *protection) *protection {
 	if len(p.way.Links) > 0 && p.hold == nil {
 		p.hold = &Hold{File: p.repository != ""} // what git obeys is a file, unless its protection has a hold
 	}
 	if p.way.Kind != Absent {
-		return
+		return p
 	}
 	for dir := range paths.Up(path.Dir(p.way.End)) {
 		// Beneath a file nothing can be held. The file is protected: a command could replace it by a directory.
 		if way := v.facts.Follow(dir); way.Kind != Absent {
 			if way.Kind != Directory && p.hold != nil {
-				p.way, p.hold = way, nil
+				file := *p
+				file.way, file.hold = way, nil
+				return &file
 			}
-			return
+			break
 		}
 	}
+	return p
 }
 
 // inWorkTree reports whether a path is in the work tree of a repository, and not in its git

@@ -14,23 +14,23 @@ import (
 
 // located finds the targets of protections. It adds those of symlinks in directories whose reader
 // follows them: a mount on the directory does not protect them.
-func (v *View) located(list []protection) []protection {
-	for i := range list {
-		v.locate(&list[i])
+func (v *View) located(list []*protection) []*protection {
+	for _, p := range list {
+		v.locate(p)
 	}
 	seen := map[string]bool{}
 	for i := 0; i < len(list); i++ { // it grows
 		p := list[i]
-		if !p.followsLinks || p.way.Kind != Directory || seen[p.way.End] || v.unprotectable(&p) {
+		if !p.followsLinks || p.way.Kind != Directory || seen[p.way.End] || v.unprotectable(p) {
 			continue
 		}
 		seen[p.way.End] = true
 		links := v.facts.LinksIn(p.way.End)
 		all := links.All
 		for _, link := range links.Symlinks {
-			to := p
-			to.path, to.hold = link, nil
-			v.locate(&to)
+			to := p.at(link)
+			to.hold = nil
+			v.locate(to)
 			elsewhere := slices.ContainsFunc(to.links, func(l string) bool { return l != link })
 			if to.way.Err == nil && !elsewhere && (v.writer(to.way.End) == nil || paths.Inside(p.way.End, to.way.End)) {
 				continue
@@ -79,7 +79,7 @@ type WeakProtection struct {
 
 // checkLinks checks with the complete table that it protects the paths that lead through links. If it
 // does not protect one with mustHold, nothing runs; notes report the others.
-func (v *View) checkLinks(linked []protection) error {
+func (v *View) checkLinks(linked []*protection) error {
 	var reported, onlyTargets, unprotected []string
 	add := func(list *[]string, p string) {
 		if !slices.Contains(*list, p) {
@@ -91,7 +91,7 @@ func (v *View) checkLinks(linked []protection) error {
 			return !v.Creatable(link) || v.hasEntriesBeneath(link)
 		})
 		if len(replaceable) > 0 && p.mustHold {
-			return v.refuseLink(&p, replaceable[0])
+			return v.refuseLink(p, replaceable[0])
 		}
 		for _, link := range p.links {
 			dir := p.holder(link)

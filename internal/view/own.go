@@ -6,14 +6,14 @@ import (
 )
 
 // hostProtections protect what the host itself runs and obeys.
-func (v *View) hostProtections() (list []protection) {
+func (v *View) hostProtections() (list []*protection) {
 	for _, o := range v.in.HostPaths {
 		way := v.facts.Follow(o.Path)
 		// An entry may show only a part of it.
 		inPart := way.Err == nil && (v.writer(way.End) != nil || v.writesIn(way.End))
-		p := protection{path: way.End, why: o.Description, hostOwned: o.Kind != HostCheckedConfig}
+		p := &protection{path: way.End, why: o.Description, hostOwned: o.Kind != HostCheckedConfig}
 		if o.Kind != HostProgram && o.Kind != HostPathNames && v.replaceableLink(&way) != "" { // the host checks programs before it runs them
-			list = append(list, protection{path: o.Path, why: o.Description, mustHold: true, hostOwned: true})
+			list = append(list, &protection{path: o.Path, why: o.Description, mustHold: true, hostOwned: true})
 		}
 		switch o.Kind {
 		case HostConfig, HostCheckedConfig:
@@ -44,13 +44,13 @@ func (v *View) hostProtections() (list []protection) {
 }
 
 // nameProtections protect names in a directory.
-func (v *View) nameProtections(o *HostPath, dir string) (list []protection) {
+func (v *View) nameProtections(o *HostPath, dir string) (list []*protection) {
 	for _, name := range o.Names {
 		p := path.Join(dir, name)
 		way := v.facts.Follow(p)
 		by, anywhere := v.writer(way.End), o.Kind == HostNames
 		if way.Err == nil && by != nil && by.Source != way.End && (anywhere || strings.HasPrefix(by.Why, "bind_paths")) || anywhere && v.replaceableLink(&way) != "" {
-			list = append(list, protection{path: p, why: o.Description, hold: &Hold{}, hostOwned: true, mustHold: anywhere})
+			list = append(list, &protection{path: p, why: o.Description, hold: &Hold{}, hostOwned: true, mustHold: anywhere})
 		}
 	}
 	return list

@@ -95,18 +95,18 @@ type protection struct {
 }
 
 // ruleProtections are the protections of protect_paths, and of the names that HardLinkRules found.
-func (v *View) ruleProtections(found *SearchResult) (list []protection) {
+func (v *View) ruleProtections(found *SearchResult) (list []*protection) {
 	for i := range v.Protect {
 		rule := &v.Protect[i]
 		if rule.Literal == "" || rule.way.Err != nil || rule.way.Kind == Absent && !v.Creatable(rule.Literal) {
 			continue
 		}
-		list = append(list, protection{path: rule.Literal, why: rule.Why, hold: &Hold{}, followsLinks: true})
+		list = append(list, &protection{path: rule.Literal, why: rule.Why, hold: &Hold{}, followsLinks: true})
 	}
 	rules := slices.Concat(v.Protect, v.HardLinks)
 	for _, f := range found.Protected {
 		if f.Reason == scan.Matched || f.Reason == scan.HardLink {
-			list = append(list, protection{path: f.Path, why: rules[f.Pattern].Why, hold: &Hold{}, followsLinks: true})
+			list = append(list, &protection{path: f.Path, why: rules[f.Pattern].Why, hold: &Hold{}, followsLinks: true})
 		}
 	}
 	return list
@@ -114,30 +114,29 @@ func (v *View) ruleProtections(found *SearchResult) (list []protection) {
 
 // protect makes these paths, or their targets, read-only wherever a writable entry shows them. It
 // returns, for checkLinks, the protections that lead through links, and those of git.
-func (v *View) protect(protections []protection) (linked []protection, err error) {
-	var list []protection
+func (v *View) protect(protections []*protection) (linked []*protection, err error) {
+	var list []*protection
 	for _, p := range protections {
 		if len(p.way.Links) > 0 || len(p.links) > 0 || p.repository != "" {
 			linked = append(linked, p)
 		}
 		for _, link := range p.links {
 			if dir := p.holder(link); dir != "" {
-				list = append(list, protection{why: p.why, always: true, way: v.facts.Follow(dir)})
+				list = append(list, &protection{why: p.why, always: true, way: v.facts.Follow(dir)})
 			}
 		}
-		if p.way.Err != nil || v.unprotectable(&p) {
+		if p.way.Err != nil || v.unprotectable(p) {
 			continue // the caller cannot get there, except through another link
 		}
 		v.ends = append(v.ends, p.way.End)
-		v.chooseHold(&p)
-		list = append(list, p)
+		list = append(list, v.chooseHold(p))
 	}
 	return linked, v.protectPaths(list)
 }
 
 // protectPaths protects each path once, and a directory before the paths in it.
-func (v *View) protectPaths(list []protection) error {
-	slices.SortStableFunc(list, func(a, b protection) int { return paths.Compare(a.way.End, b.way.End) })
+func (v *View) protectPaths(list []*protection) error {
+	slices.SortStableFunc(list, func(a, b *protection) int { return paths.Compare(a.way.End, b.way.End) })
 	distinct := list[:0]
 	var ends []string
 	for _, p := range list {
@@ -157,8 +156,8 @@ func (v *View) protectPaths(list []protection) error {
 		return err
 	}
 	wanted := v.writableEntries()
-	for i := range distinct {
-		if err := v.protectPath(&distinct[i], wanted); err != nil {
+	for _, p := range distinct {
+		if err := v.protectPath(p, wanted); err != nil {
 			return err
 		}
 	}

@@ -66,7 +66,7 @@ type View struct {
 	claims         []string         // notes that claim a protection
 	exceptions     []string         // names of protect_paths_except
 	grantedSockets []string         // sockets that commands may connect to
-	protections    []protection     // but for those of protect_paths
+	protections    []*protection    // but for those of protect_paths
 	ends           []string         // where protections lead
 	sources        []spelling       // of entries
 	homes          []string         // directories of Homes, resolved
