@@ -43,8 +43,7 @@ func (f *lookup) boundSockets(dirs []string, host bool) (files []string, all boo
 		if host && filepath.IsAbs(s.name) && filepath.Clean(s.name) == s.name {
 			files = append(files, s.name)
 		}
-		shown := slices.DeleteFunc(slices.Clone(seen), func(m mount) bool { return m.dev != s.dev })
-		if len(shown) == 0 {
+		if !slices.ContainsFunc(seen, func(m mount) bool { return m.dev == s.dev }) {
 			continue
 		}
 		way := f.Follow(filepath.Join("/", s.name))
@@ -59,8 +58,8 @@ func (f *lookup) boundSockets(dirs []string, host bool) (files []string, all boo
 			continue
 		}
 		at := mountOf(table, way.End).in(way.End)
-		for _, m := range shown {
-			if paths.Inside(m.root, at) {
+		for _, m := range seen {
+			if m.dev == s.dev && paths.Inside(m.root, at) {
 				files = append(files, paths.Move(at, m.root, m.at))
 			}
 		}
@@ -98,7 +97,7 @@ func unixSockets() (list []boundSocket, err error) {
 	if err := unix.Sendto(s, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return nil, err
 	}
-	for buf := make([]byte, 64<<10); ; { // twice what the kernel sends at once
+	for buf := make([]byte, 16<<10); ; { // the kernel never sends more at once than the last read had space for, or 8 KiB
 		n, _, flags, from, err := unix.Recvmsg(s, buf, nil, 0)
 		if err == unix.EINTR {
 			continue
