@@ -49,7 +49,7 @@ func MayBeBare(dir string) bool {
 // BareWithDotGit returns a warning if a directory with a .git is also a git directory itself: a
 // command that makes git ignore the .git leads git to the directory.
 func BareWithDotGit(top string) string {
-	if HasOnly(paths.Join(top, ".git"), "") || !MayBeBare(top) {
+	if !MayBeBare(top) || HasOnly(paths.Join(top, ".git"), "") {
 		return ""
 	}
 	return fmt.Sprintf("git: the directory %q has a .git, and is a bare repository itself: git uses that when it ignores .git", top)

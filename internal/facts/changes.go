@@ -76,18 +76,18 @@ type baseline struct {
 func (m *Machine) look(out *Resolution, look *lookup, found []scan.Found) (b baseline) {
 	b.Began = time.Now().Add(-clockDelay)
 	// Editors run git status also in repositories that are not the user's.
-	nested, _, _ := out.reportable(found)
-	own := append(out.Superprojects(), out.userRepositories()...)
-	b.UserRepositories = slices.Concat(own, nested)
-	b.Submodules = look.submodules(b.UserRepositories, out.Tops())
 	var repositories []string
+	repositories, b.Instructions, b.Unlistable = out.reportable(found)
+	own := append(out.Superprojects(), out.userRepositories()...)
+	b.UserRepositories = slices.Concat(own, repositories)
+	b.Submodules = look.submodules(b.UserRepositories, out.Tops())
 	for _, top := range own {
 		l, _ := look.layout(top)
 		b.LostWorktrees = append(b.LostWorktrees, l.Lost...)
 		b.Worktrees = append(b.Worktrees, slices.DeleteFunc(slices.Clone(look.workTrees[top].Worktrees), func(p string) bool { return !paths.InsideAny(out.Tops(), p) })...)
 	}
 	slices.Sort(b.Worktrees)
-	repositories, b.Instructions, b.Unlistable = out.reportable(found, slices.Sorted(maps.Keys(b.Submodules)), b.Worktrees)
+	repositories = addRepositories(repositories, slices.Concat(slices.Sorted(maps.Keys(b.Submodules)), b.Worktrees))
 	b.Instructions = slices.DeleteFunc(b.Instructions, isStubDir)
 	b.Repositories, b.Unprotected = map[string]workspace.Acts{}, map[unprotectedPath]string{}
 	for _, top := range repositories {
@@ -199,10 +199,9 @@ type Changes struct {
 	Unsigned      bool     // the command made a commit, which the user would have signed
 }
 
-// reportable is [view.View.Reportable] with the names that exist in unlistable directories, and with more
-// repositories. It omits git directories of worktrees, and an empty .git, which git ignores: a command
-// that fills it has made the repository.
-func (out *Resolution) reportable(found []scan.Found, more ...[]string) (repositories, instructions, unlistable []string) {
+// reportable is [view.View.Reportable] with the names that exist in unlistable directories, and with the
+// user's repositories, which are reported at any depth.
+func (out *Resolution) reportable(found []scan.Found) (repositories, instructions, unlistable []string) {
 	repositories, instructions, unlistable = out.Reportable(found)
 	for _, dir := range unlistable { // a command may have made it so
 		for _, name := range view.InstructionNames {
@@ -210,24 +209,29 @@ func (out *Resolution) reportable(found []scan.Found, more ...[]string) (reposit
 				instructions = append(instructions, p)
 			}
 		}
-		if Follow(filepath.Join(dir, ".git")).Kind != view.Absent {
-			repositories = append(repositories, dir)
+	}
+	repositories = slices.DeleteFunc(repositories, passedOver)
+	return addRepositories(repositories, slices.Concat(unlistable, out.userRepositories())), instructions, unlistable
+}
+
+// addRepositories adds those of some paths that have a .git, such as what git enters by itself or lists.
+func addRepositories(to, list []string) []string {
+	for _, p := range list {
+		if !slices.Contains(to, p) && Follow(filepath.Join(p, ".git")).Kind != view.Absent && !passedOver(p) {
+			to = append(to, p)
 		}
 	}
-	// The user's own are reported at any depth, and so is what git enters by itself or lists.
-	for _, p := range append(out.userRepositories(), slices.Concat(more...)...) {
-		if !slices.Contains(repositories, p) && Follow(filepath.Join(p, ".git")).Kind != view.Absent {
-			repositories = append(repositories, p)
-		}
+	return to
+}
+
+// passedOver reports whether a path is the git directory of a worktree, or has an empty .git, which git
+// ignores: a command that fills it has made the repository.
+func passedOver(p string) bool {
+	dotGit := filepath.Join(p, ".git")
+	if _, err := os.Lstat(dotGit); errors.Is(err, fs.ErrNotExist) { // with a .git, it is a work tree, whatever else it contains
+		return workspace.OfWorktree(p)
 	}
-	repositories = slices.DeleteFunc(repositories, func(p string) bool {
-		dotGit := filepath.Join(p, ".git")
-		if _, err := os.Lstat(dotGit); errors.Is(err, fs.ErrNotExist) { // with a .git, it is a work tree, whatever else it contains
-			return workspace.OfWorktree(p)
-		}
-		return workspace.HasOnly(dotGit, "") && !workspace.MayBeBare(p)
-	})
-	return repositories, instructions, unlistable
+	return workspace.HasOnly(dotGit, "") && !workspace.MayBeBare(p)
 }
 
 // ignored returns those of some paths that git ignored before the command.
