@@ -24,24 +24,20 @@ const (
 // readDir returns the sorted entries of a directory; none if it is missing or not a directory. If there
 // are more than limit, it returns limit of them, and an error. A fifo does not block it. With the flag
 // O_NOFOLLOW, a symlink is not a directory.
-func readDir(dir string, flag, limit int) ([]hostpath.Entry, error) {
+func readDir(dir string, flag, limit int) (entries []hostpath.Entry, err error) {
 	fd, err := hostpath.Openat(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_CLOEXEC|flag, 0)
-	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
-		return nil, nil
+	if err == nil {
+		entries, err = hostpath.Entries(fd, limit)
+		unix.Close(fd)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("open %q: %w", dir, err)
-	}
-	defer unix.Close(fd)
-	entries, err := hostpath.Entries(fd, limit)
 	slices.SortFunc(entries, func(a, b hostpath.Entry) int { return strings.Compare(a.Name, b.Name) })
 	switch {
 	case len(entries) > limit:
 		return entries[:limit], fmt.Errorf("more than %d files are in %.300q: %w", limit, dir, ErrGitLayout)
-	case err == unix.ENOENT: // it was removed just now
+	case err == unix.ENOENT, err == unix.ENOTDIR, err == unix.ELOOP:
 		return nil, nil
 	case err != nil:
-		return entries, fmt.Errorf("read %q: %w", dir, err)
+		return entries, fmt.Errorf("list %q: %w", dir, err)
 	}
 	return entries, nil
 }

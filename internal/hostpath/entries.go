@@ -27,20 +27,18 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }
 func Entries(fd, limit int) (list []Entry, err error) {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	for len(list) <= limit {
+	for len(list) <= limit && err == nil {
 		var n int
-		err := Retry(func() (err error) {
+		err = Retry(func() (err error) {
 			n, err = unix.ReadDirent(fd, *buf)
 			return err
 		})
 		if err != nil || n <= 0 {
 			return list, err
 		}
-		if list, err = parse(list, fd, (*buf)[:n]); err != nil {
-			return list, err
-		}
+		list, err = parse(list, fd, (*buf)[:n])
 	}
-	return list, nil
+	return list, err
 }
 
 // parse adds the entries of the directory fd in b, which getdents(2) has filled.
