@@ -80,7 +80,7 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolution, d *view.Definitio
 			return way.Err == nil && !slices.ContainsFunc(way.Links, paths.ProcessSpecific) && m.Written(filepath.Clean(dir)) == "" && m.Written(way.End) == "" && !r.Creatable(way.End)
 		}
 	} else {
-		in.UsablePath = func(dir string) bool { return r.UsableInPath(spec, dir, Follow) }
+		in.UsablePath = func(dir string) bool { return r.UsableInPath(spec, dir) }
 		in.UsableTemp = func(dir string) bool {
 			_, visible := view.InsidePath(spec, filepath.Clean(dir))
 			return visible || filepath.Clean(dir) == "/tmp"

@@ -210,7 +210,7 @@ func TestUsablePath(t *testing.T) {
 		"/w/bin": false, "/w/later": false, "/w": false, "/shared/bin": false, "/part/bin": false, "/usr/../w/bin": false,
 		tr.project + "/bin": false, "/proc/self/cwd": false, "/tmp/x": false, tr.home + "/bin": false,
 	} {
-		if got := out.UsableInPath(&out.Spec, dir, Follow); got != want {
+		if got := out.UsableInPath(&out.Spec, dir); got != want {
 			t.Errorf("%s: %v, want %v", dir, got, want)
 		}
 	}
