@@ -58,6 +58,7 @@ type Machine struct {
 	ghToken            ghToken
 	certificates       certificates
 	renewedCredentials atomic.Pointer[renewedCredentials]
+	mark               atomic.Pointer[mark] // for the next command
 }
 
 // renewedCredentials are the values that Renew set.
@@ -103,8 +104,11 @@ func New(c Config) *Machine {
 	return m
 }
 
-// Close removes the files of certificates.
+// Close removes the files of certificates, and the mark for a next command.
 func (m *Machine) Close() {
+	if k := m.mark.Swap(noMark); k != nil {
+		k.end(true)
+	}
 	m.certificates.copies.Range(func(file, _ any) bool {
 		os.Remove(file.(string))
 		return true

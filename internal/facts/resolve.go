@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/sbxhost/sbxhost/internal/env"
@@ -174,7 +173,7 @@ type Resolution struct {
 	// what these change.
 	lastLook            *baseline
 	WatchedPaths        []WatchedPath // at the start of the command
-	mark                *os.File
+	mark                *mark
 	unreported          []string // the marks of earlier commands
 	unknown             []string // the directories in which these could write
 	earlierRepositories []string // the user's repositories at the last look

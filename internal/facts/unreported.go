@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +27,19 @@ import (
 // next command these files existed before. So each command has a mark: a file in the directory unreported
 // of the user's state, named by the workspace, with the directories in which the command can write. Its
 // host locks the file while it lives. If nobody has locked it, the next command in that workspace reports
-// that nobody knows what was made in these directories.
+// that nobody knows what was made in these directories. To make and remove a file costs more than all
+// that is in it: a Machine keeps one for the next command, with idle instead of its first character.
+type mark struct {
+	*os.File
+	text string
+	kept *atomic.Pointer[mark] // of the Machine
+}
+
+const idle = "-"
+
+// noMark is what a closed Machine keeps: no other mark.
+var noMark = new(mark)
+
 func (m *Machine) markDir() string {
 	if dir := m.Caller.StateDir(); dir != "" {
 		return filepath.Join(dir, "unreported")
@@ -40,8 +53,20 @@ func (m *Machine) markPrefix() string {
 	return fmt.Sprintf("%016x-", hash.Sum64())
 }
 
-// newMark makes a mark, locked and complete: an unlocked one belongs to a dead host.
-func (m *Machine) newMark(dir string, tops []string) (*os.File, error) {
+// takeMark returns a mark of some directories, locked and complete: an unlocked one belongs to a dead
+// host. The one that was kept may have been for others, or removed by a person.
+func (m *Machine) takeMark(dir string, tops []string) (*mark, error) {
+	text := strings.Join(tops, "\x00")
+	if k := m.mark.Load(); k != noMark && m.mark.CompareAndSwap(k, nil) && k != nil {
+		is, err := k.Stat()
+		named, nameErr := os.Lstat(k.Name())
+		if err == nil && nameErr == nil && os.SameFile(is, named) && k.text == text {
+			if _, err = k.WriteAt([]byte(text[:len(idle)]), 0); err == nil {
+				return k, nil
+			}
+		}
+		k.end(true)
+	}
 	if err := hostpath.MakePrivate(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -50,16 +75,25 @@ func (m *Machine) newMark(dir string, tops []string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	mark := os.NewFile(uintptr(fd), filepath.Join(dir, m.markPrefix()+rand.Text()))
-	if _, err = mark.WriteString(strings.Join(tops, "\x00")); err == nil {
-		err = os.Rename(temp, mark.Name())
+	one := &mark{os.NewFile(uintptr(fd), filepath.Join(dir, m.markPrefix()+rand.Text())), text, &m.mark}
+	if _, err = one.WriteString(text); err == nil {
+		err = os.Rename(temp, one.Name())
 	}
 	if err != nil {
 		os.Remove(temp)
-		mark.Close()
+		one.Close()
 		return nil, err
 	}
-	return mark, nil
+	return one, nil
+}
+
+// end is the end of a mark, which stays if it is not removed.
+func (k *mark) end(remove bool) {
+	if remove {
+		os.Remove(k.Name())
+	}
+	_ = unix.Flock(int(k.Fd()), unix.LOCK_UN) // as in [hostpath.Unlock]
+	k.Close()
 }
 
 // Begin records that a command may make changes from now on.
@@ -78,7 +112,7 @@ func (m *Machine) Begin(out *Resolution) {
 		return
 	}
 	var err error
-	if out.mark, err = m.newMark(dir, tops); err != nil {
+	if out.mark, err = m.takeMark(dir, tops); err != nil {
 		out.Notes = append(out.Notes, "if its host is killed, nothing reports what this command makes: "+err.Error())
 	}
 }
@@ -102,12 +136,14 @@ func (out *Resolution) EndAfter(reported bool) {
 	if out == nil || out.mark == nil {
 		return
 	}
-	if reported {
-		os.Remove(out.mark.Name())
-	}
-	_ = unix.Flock(int(out.mark.Fd()), unix.LOCK_UN) // as in [hostpath.Unlock]
-	out.mark.Close()
+	k := out.mark
 	out.mark = nil
+	if reported {
+		if _, err := k.WriteAt([]byte(idle), 0); err == nil && k.kept.CompareAndSwap(nil, k) {
+			return
+		}
+	}
+	k.end(reported)
 }
 
 // readMarks finds the marks of this workspace's commands without a report.
@@ -140,11 +176,14 @@ func (out *Resolution) readMark(name, root string) error {
 	if err != nil {
 		return err
 	}
+	out.unreported = append(out.unreported, name)
+	if strings.HasPrefix(string(text), idle) { // its host ended between two commands
+		return nil
+	}
 	tops := strings.Split(string(text), "\x00")
 	if !filepath.IsAbs(tops[0]) { // somebody has emptied the file
 		tops = []string{root}
 	}
-	out.unreported = append(out.unreported, name)
 	if tops = slices.DeleteFunc(tops, oneOf(out.unknown)); len(tops) == 0 { // of many killed commands, one is told of
 		return nil
 	}

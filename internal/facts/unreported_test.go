@@ -130,9 +130,106 @@ func TestUntold(t *testing.T) {
 		t.Errorf("with processes: %v, %v", entries, err)
 	}
 	last.EndAfter(true)
+	m.Close()
 	if entries, err := os.ReadDir(m.markDir()); err != nil || len(entries) != 0 {
 		t.Errorf("after them: %v, %v", entries, err)
 	}
+}
+
+// A Machine keeps a mark for its next command: it tells of that one, and of none before it.
+func TestKeptMark(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	machine := func() *Machine {
+		m := tr.machine(t)
+		m.Caller.Environ = NewEnvironment([]string{"XDG_STATE_HOME=" + tr.base + "/state"})
+		return m
+	}
+	resolve := func(m *Machine, want int) *Resolution {
+		t.Helper()
+		out, err := m.resolve(t.Context(), "fast", view.Definition{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(out.unknown) != want {
+			t.Errorf("unknown: %q, want %d", out.unknown, want)
+		}
+		return out
+	}
+	files := func(want int) {
+		t.Helper()
+		if list, err := os.ReadDir(machine().markDir()); err != nil || len(list) != want {
+			t.Errorf("%d marks, want %d: %v", len(list), want, err)
+		}
+	}
+	run := func(m *Machine, unknown int) {
+		t.Helper()
+		out := resolve(m, unknown)
+		m.Begin(out)
+		out.End(true, true)
+	}
+	killed := func(k *mark) { k.end(false) }
+	m, other := machine(), machine()
+	run(m, 0)
+	first := m.mark.Load()
+	files(1)
+	run(m, 0)
+	run(other, 0)
+	if files(2); m.mark.Load() != first {
+		t.Error("another mark was made")
+	}
+	one, two := resolve(m, 0), resolve(m, 0)
+	m.Begin(one)
+	m.Begin(two)
+	if files(3); one.mark != first || two.mark == nil || two.mark == first {
+		t.Errorf("two at once have %p and %p", one.mark, two.mark)
+	}
+	resolve(other, 0)
+	one.End(true, false)
+	run(other, 1)
+	two.End(true, true)
+	run(other, 0)
+	files(2)
+
+	killed(m.mark.Load()) // between two commands
+	run(other, 0)
+	files(1)
+	m = machine()
+	run(m, 0)
+	last := resolve(m, 0)
+	m.Begin(last)
+	killed(last.mark) // while one runs
+	run(other, 1)
+	files(1)
+
+	m = machine()
+	run(m, 0)
+	for spoil := range 2 { // a person has removed the state, or moved it away
+		if err := os.Rename(m.markDir(), fmt.Sprint(m.markDir(), spoil)); err != nil {
+			t.Fatal(err)
+		}
+		if spoil == 1 {
+			if err := os.RemoveAll(m.markDir() + "1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		last := resolve(m, 0)
+		m.Begin(last)
+		files(1)
+		last.End(true, true)
+	}
+	last = resolve(m, 0)
+	last.Spec.Table = nil // it can write elsewhere
+	m.Begin(last)
+	if last.mark != nil {
+		t.Error("a mark of a command that can write nothing")
+	}
+	m.Begin(resolve(m, 0))
+	last = resolve(m, 0)
+	m.Begin(last)
+	m.Close()
+	last.End(true, true)
+	files(1) // of the one that still runs
 }
 
 // What goes on between two commands of a session is told with the second.
