@@ -313,7 +313,7 @@ func isGitConfig(name string) bool {
 func cleanPath(dirs string, usable func(string) bool) string {
 	var kept []string
 	for _, dir := range strings.Split(dirs, ":") {
-		if path.IsAbs(dir) && (usable == nil || usable(dir)) && !slices.ContainsFunc(kept, func(have string) bool { return path.Clean(have) == path.Clean(dir) }) {
+		if path.IsAbs(dir) && !slices.ContainsFunc(kept, func(have string) bool { return path.Clean(have) == path.Clean(dir) }) && (usable == nil || usable(dir)) {
 			kept = append(kept, dir)
 		}
 	}

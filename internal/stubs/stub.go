@@ -160,14 +160,14 @@ func createNamed(dir int, name, content string) (fd int, err error) {
 }
 
 func emptyDir(fd int) bool {
-	names, err := list(fd, 1)
-	return err == io.EOF && len(names) == 0
+	names, err := list(fd)
+	return err == nil && len(names) == 0
 }
 
 // pathHoldsWork reports whether a directory contains something other than stubs. A removed directory was a
 // stub.
 func pathHoldsWork(path string) bool {
-	fd, err := openDir(path)
+	fd, err := hostpath.OpenNoSymlinks(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
@@ -179,22 +179,25 @@ func pathHoldsWork(path string) bool {
 // loses its claims one by one: the claim to a directory may be gone before the claims to its
 // content.
 func holdsWork(fd int) bool {
-	names, _ := list(fd, -1)
+	names, _ := list(fd)
 	return slices.ContainsFunc(names, func(name string) bool {
 		var st unix.Stat_t
 		return unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && !marked(&st)
 	})
 }
 
-// list returns up to n names in an open directory, or all.
-func list(fd, n int) ([]string, error) {
-	again, err := openAt(fd, ".")
-	if err != nil {
-		return nil, err
+// list returns the names in a directory that is open for reading.
+func list(fd int) (names []string, err error) {
+	_, err = unix.Seek(fd, 0, io.SeekStart)
+	for buf := make([]byte, 4<<10); err == nil; {
+		var n int
+		err = hostpath.Retry(func() (err error) { n, err = unix.ReadDirent(fd, buf); return err })
+		if n <= 0 {
+			break
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
 	}
-	f := os.NewFile(uintptr(again), ".")
-	defer f.Close()
-	return f.Readdirnames(n)
+	return names, err
 }
 
 // claim opens the file at a stub's path, in its directory, and shares a lock on it with all processes

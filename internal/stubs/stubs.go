@@ -23,7 +23,8 @@ func New() *Registry { return &Registry{stubs: map[string]*heldStub{}} }
 // A Hold is the set of stubs of one command.
 type Hold struct {
 	registry *Registry
-	paths    []string // its stubs, parents first
+	paths    []string        // its stubs, parents first
+	above    map[string]bool // directories that exist, and are not stubs
 	// Unheld are paths that do not exist and that Hold could not create or claim, with the reason.
 	Unheld map[string]error
 }
@@ -31,7 +32,7 @@ type Hold struct {
 // Hold makes sure that each path exists until Release. Where nothing exists, it creates a stub and
 // the missing directories above it. It leaves anything else alone.
 func (r *Registry) Hold(ctx context.Context, wanted []Stub) *Hold {
-	h := &Hold{registry: r, Unheld: map[string]error{}}
+	h := &Hold{registry: r, above: map[string]bool{}, Unheld: map[string]error{}}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -54,10 +55,12 @@ func (r *Registry) hold(ctx context.Context, h *Hold, s Stub) error {
 		return nil
 	}
 	var chain []Stub
-	for at := s; at.Path != "/" && !slices.Contains(h.paths, at.Path); at = (Stub{Path: filepath.Dir(at.Path)}) {
+	for at := s; at.Path != "/" && !h.above[at.Path] && !slices.Contains(h.paths, at.Path); at = (Stub{Path: filepath.Dir(at.Path)}) {
 		var st unix.Stat_t
 		if unix.Lstat(at.Path, &st) == nil {
-			if !marked(&st) && (at.Path != s.Path || !fresh(&st)) || pathHoldsWork(at.Path) {
+			isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
+			if !marked(&st) && (at.Path != s.Path || !fresh(&st)) || isDir && pathHoldsWork(at.Path) {
+				h.above[at.Path] = isDir
 				break // it exists, and is not a stub
 			}
 		}
