@@ -49,8 +49,9 @@ type GitLayout struct {
 	Split bool
 	// Lost are paths of worktrees that the repository lists, but that do not exist.
 	Lost []string
-	// strayWorktrees are reasons: which listed worktrees are not worktrees of the repository.
-	strayWorktrees []string
+	// worktrees are paths of the others. strayWorktrees are reasons: which listed worktrees are not
+	// worktrees of the repository.
+	worktrees, strayWorktrees []string
 }
 
 // GitControls is what a git on the host obeys for one repository, as git reports it: whoever can

@@ -383,6 +383,8 @@ func (l *GitLayout) addWorktrees(common string, commandDirs []string) error {
 	for _, other := range worktrees {
 		top, exists := worktreeTop(other)
 		switch {
+		case exists && common == l.CommonDir:
+			l.worktrees = append(l.worktrees, top)
 		case exists || top == "":
 		case isGone(paths.Join(top, ".git")):
 			l.Lost = append(l.Lost, top)
@@ -419,12 +421,7 @@ const levelCost = 4 << 10
 // WorkTrees returns the work trees of the repository with one at top. It takes the size of the index,
 // and levelCost for the levels of submodules, from left.
 func (l GitLayout) WorkTrees(top string, left *Budget) (w WorkTrees) {
-	worktrees, _ := subdirectories(paths.Join(l.CommonDir, "worktrees"))
-	for _, dir := range worktrees {
-		if top, exists := worktreeTop(dir); exists {
-			w.Worktrees = append(w.Worktrees, top)
-		}
-	}
+	w.Worktrees = slices.Clone(l.worktrees)
 	if main := mainTop(l.CommonDir); main != l.CommonDir { // a bare one has none
 		w.Worktrees = append(w.Worktrees, main)
 	}
@@ -470,16 +467,13 @@ func (l *GitLayout) addWritable(dir string) {
 }
 
 // subdirectories returns the paths of a directory's subdirectories; none if it is missing, a symlink or
-// not a directory. If it has more than maxGitEntries entries, it returns an error.
+// not a directory. If it has more than maxGitEntries entries, it also returns an error.
 func subdirectories(dir string) (list []string, err error) {
 	entries, err := readDir(dir, unix.O_NOFOLLOW, maxGitEntries)
-	if err != nil {
-		return nil, err
-	}
 	for _, e := range entries {
 		if e.Kind == unix.DT_DIR {
 			list = append(list, paths.Join(dir, e.Name))
 		}
 	}
-	return list, nil
+	return list, err
 }

@@ -126,7 +126,12 @@ func byDefault(dir, name string) *protection {
 // defaultProtections protect what tools of the host obey.
 func (v *View) defaultProtections(trees []scan.Found) (list []*protection) {
 	for _, f := range trees {
-		if _, name := Instruction(f.Path); f.Reason == scan.NameMatch && name != "" && !v.isExcepted(name) && v.isProtectedInstruction(f.Path, trees) {
+		// At the top of what commands write to, and .mcp.json also at the top of each of the user's repositories.
+		dir, name := Instruction(f.Path)
+		if f.Reason != scan.NameMatch || name == "" || slices.Contains(commitInstructions, name) || v.isExcepted(name) || !v.Creatable(f.Path) {
+			continue
+		}
+		if slices.Contains(v.Tops(), dir) || name == ".mcp.json" && slices.Contains(v.repositories(trees), dir) {
 			list = append(list, &protection{path: f.Path, why: "by default, " + name, followsLinks: true})
 		}
 	}
@@ -149,14 +154,6 @@ func (v *View) defaultProtections(trees []scan.Found) (list []*protection) {
 		}
 	}
 	return list
-}
-
-// isProtectedInstruction reports whether an existing file for a tool is protected: at the top of what
-// commands write to, and .mcp.json also at the top of each of the user's repositories.
-func (v *View) isProtectedInstruction(p string, trees []scan.Found) bool {
-	dir, name := Instruction(p)
-	return !slices.Contains(commitInstructions, name) && v.Creatable(p) &&
-		(slices.Contains(v.Tops(), dir) || path.Base(p) == ".mcp.json" && slices.Contains(v.repositories(trees), dir))
 }
 
 // defaultsAtTop are the protections at the top of a directory that commands write to.

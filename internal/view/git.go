@@ -328,7 +328,9 @@ func (v *View) repositoryProtections(top string) (list []*protection) {
 		template.why = "git, not understood"
 		for _, dir := range r.GitDirs {
 			if dir != top && !v.holdsRoot(dir) { // top can be a repository itself, and more than one
-				list = append(list, template.at(dir))
+				one := template
+				one.path = dir
+				list = append(list, &one)
 			}
 			list = append(list, template.behindLinks(dir)...)
 		}
@@ -376,10 +378,10 @@ func (v *View) repositoryProtections(top string) (list []*protection) {
 	}
 	add := func(p, name string, hold *Hold) {
 		base := path.Base(p)
-		one := template.at(p)
-		one.why, one.hold = "git "+name, hold
+		one := template
+		one.path, one.why, one.hold = p, "git "+name, hold
 		one.followsLinks = base == "remotes" || base == "branches" || base == "hooks" && r.Failed != nil // else Files has the hooks
-		list = append(list, one)
+		list = append(list, &one)
 	}
 	for _, p := range r.Layout.Protected {
 		add(p, nameInGit(&r.Layout, top, p), gitHold(p))
@@ -424,19 +426,13 @@ func nameInGit(layout *workspace.GitLayout, top, p string) string {
 	return p
 }
 
-// at is the same protection of another path.
-func (p protection) at(other string) *protection {
-	p.path = other
-	return &p
-}
-
 // behindLinks protects in the same way what git obeys elsewhere, through links in a git directory that
 // is protected as a whole.
 func (p protection) behindLinks(gitDir string) (list []*protection) {
 	for _, name := range workspace.ObeyedInGitDir {
-		one := p.at(path.Join(gitDir, name))
-		one.hold, one.followsLinks = gitHold(name), true
-		list = append(list, one)
+		one := p
+		one.path, one.hold, one.followsLinks = path.Join(gitDir, name), gitHold(name), true
+		list = append(list, &one)
 	}
 	return list
 }

@@ -126,10 +126,9 @@ func (v *View) ephemeral(e *shared.Entry) {
 		return
 	}
 	v.WantsSession = true
-	if v.in.SessionDir == "" {
-		return
+	if v.in.SessionDir != "" {
+		e.Access, e.Degradable = shared.Overlay, true
 	}
-	e.Access, e.Degradable = shared.Overlay, true
 }
 
 // source makes a path of a definition absolute, and follows it.
