@@ -81,7 +81,9 @@ func (m *Machine) copyOf(out *Resolution, content []byte) string {
 		return ""
 	}
 	if text, err := os.ReadFile(file); err == nil && bytes.Equal(text, content) {
-		_ = os.Chtimes(file, time.Time{}, time.Now()) // else another command could sweep it before this one mounts it
+		if info, err := os.Stat(file); err != nil || time.Since(info.ModTime()).Abs() > time.Hour {
+			_ = os.Chtimes(file, time.Time{}, time.Now()) // else another command could sweep it before this one mounts it
+		}
 		return file
 	}
 	temp, err := os.CreateTemp(dir, newCopy)

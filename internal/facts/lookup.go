@@ -28,7 +28,7 @@ type lookup struct {
 	m         *Machine
 	writable  []string // where commands can write
 	left      *workspace.Budget
-	ways      map[string]view.Way
+	ways      map[string]*view.Way
 	repos     map[string]view.Repository
 	layouts   map[string]layout
 	workTrees map[string]workspace.WorkTrees
@@ -43,7 +43,7 @@ type layout struct {
 }
 
 func newLookup(ctx context.Context, m *Machine, writable []string) *lookup {
-	return &lookup{ctx: ctx, m: m, writable: writable, left: workspace.NewBudget(), ways: map[string]view.Way{}, repos: map[string]view.Repository{},
+	return &lookup{ctx: ctx, m: m, writable: writable, left: workspace.NewBudget(), ways: map[string]*view.Way{}, repos: map[string]view.Repository{},
 		layouts: map[string]layout{}, workTrees: map[string]workspace.WorkTrees{}, links: map[string]view.Links{}, gitLinks: map[string]workspace.Acts{}, mounts: sync.OnceValues(mounts)}
 }
 
@@ -59,25 +59,20 @@ func once[V any](known map[string]V, p string, find func() V) V {
 
 // Follow implements view.Facts. Most paths share directories, so it walks to each directory once.
 func (f *lookup) Follow(p string) view.Way {
-	return once(f.ways, p, func() (way view.Way) {
+	return *once(f.ways, p, func() *view.Way {
+		var way view.Way
 		at := strings.LastIndexByte(p, '/')
 		if p == "/" || at < 0 || filepath.Clean(p) != p {
 			way = Follow(p)
 		} else if dir, name := f.Follow(p[:max(at, 1)]), p[at+1:]; dir.Err != nil {
 			way = dir
 		} else if dir.Kind == view.Directory {
-			var st unix.Stat_t
-			way.End = paths.Join(dir.End, name)
-			if err := unix.Lstat(way.End, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFLNK {
-				way.Kind, way.UID, way.Names = view.Kind(st.Mode&unix.S_IFMT>>12), st.Uid, uint64(st.Nlink)
-			} else if err != unix.ENOENT {
-				way = follow(dir.End, name)
-			}
+			way = step(dir.End, name)
 			way.Links, way.DotDots = slices.Concat(dir.Links, way.Links), slices.Concat(dir.DotDots, way.DotDots)
 		} else { // nothing lies beneath a missing path, or a file
 			way = view.Way{End: paths.Join(dir.End, name), Links: dir.Links, DotDots: dir.DotDots}
 		}
-		return way
+		return &way
 	})
 }
 
@@ -102,10 +97,25 @@ func follow(from, p string) (way view.Way) {
 		info, _ = os.Lstat(end) // "none/../file" leads there when a command has made none
 	}
 	if info != nil {
-		st := info.Sys().(*syscall.Stat_t)
-		way.Kind, way.UID, way.Names = view.Kind(st.Mode&syscall.S_IFMT>>12), st.Uid, uint64(st.Nlink)
+		way.Kind, way.UID, way.Names = status(info.Sys().(*syscall.Stat_t))
 	}
 	return way
+}
+
+// step is follow for one name, which is seldom that of a symlink.
+func step(dir, name string) view.Way {
+	way, st := view.Way{End: paths.Join(dir, name)}, syscall.Stat_t{}
+	switch err := syscall.Lstat(way.End, &st); {
+	case err == nil && st.Mode&syscall.S_IFMT != syscall.S_IFLNK:
+		way.Kind, way.UID, way.Names = status(&st)
+	case err != syscall.ENOENT:
+		return follow(dir, name)
+	}
+	return way
+}
+
+func status(st *syscall.Stat_t) (view.Kind, uint32, uint64) {
+	return view.Kind(st.Mode & syscall.S_IFMT >> 12), st.Uid, uint64(st.Nlink)
 }
 
 // Unsearchable implements view.Facts. It matters only to root's commands for another user: any other

@@ -19,7 +19,7 @@ func TestFollowBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &lookup{ways: map[string]view.Way{}}
+	f := &lookup{ways: map[string]*view.Way{}}
 	for i, tt := range []struct {
 		target, in, end string
 		kind            view.Kind
