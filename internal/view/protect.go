@@ -196,8 +196,9 @@ func (v *View) protectPath(p *protection, wanted []shared.Entry) error {
 		if p.hold != nil {
 			missing = shared.MissingHold
 			v.hold(host, p.hold, false)
-			// As many tools do, make git ignore the stub: git clean and git stash -u then leave it alone.
-			if !p.hold.File && p.way.Kind != File && v.inWorkTree(host) {
+			// As many tools do, make git ignore the stub: git clean and git stash -u then leave it alone. Git
+			// passes over a .git only if that is empty.
+			if !p.hold.File && p.way.Kind != File && path.Base(host) != ".git" && v.inWorkTree(host) {
 				v.hold(path.Join(host, ".gitignore"), &Hold{File: true, Content: "*\n", InStub: true}, false)
 			}
 		} else if p.way.Kind == Absent {
