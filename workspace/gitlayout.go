@@ -171,15 +171,15 @@ func recordedTop(gitDir string) (string, error) {
 	return dir, nil
 }
 
-// worktreeTop returns the directory that a worktree's git directory records, or "", and whether it has a
-// .git file.
+// worktreeTop returns the directory that a worktree's git directory records, or "", and whether its .git
+// leads back: another .git is that of another repository, and git worktree repair replaces it.
 func worktreeTop(gitDir string) (recorded string, exists bool) {
 	recorded, err := recordedTop(gitDir)
 	if err != nil {
 		return "", false
 	}
-	fi, err := os.Lstat(paths.Join(recorded, ".git"))
-	return recorded, err == nil && fi.Mode().IsRegular()
+	back, err := targetIn(paths.Join(recorded, ".git"), dotGitPrefix, recorded)
+	return recorded, err == nil && back == gitDir
 }
 
 // inModules reports whether p lies in the modules directory of a git directory.
@@ -385,11 +385,13 @@ func (l *GitLayout) addWorktrees(common string, commandDirs []string) error {
 		switch {
 		case exists && common == l.CommonDir:
 			l.worktrees = append(l.worktrees, top)
-		case exists || top == "":
-		case isGone(paths.Join(top, ".git")):
+		case exists:
+		case top != "" && isGone(paths.Join(top, ".git")):
 			l.Lost = append(l.Lost, top)
-		default:
+		case top != "":
 			l.strayWorktrees = append(l.strayWorktrees, fmt.Sprintf("git: %.300q lists the worktree %.300q, which is another repository", other, top))
+		default: // git understands more forms of that file
+			l.strayWorktrees = append(l.strayWorktrees, fmt.Sprintf("git: which worktree %.300q lists is not understood", other))
 		}
 		switch {
 		case other == l.GitDir:
