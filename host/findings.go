@@ -19,13 +19,11 @@ func (h *Host) Findings() ([]approvals.Finding, error) {
 }
 
 // AcknowledgeFindings returns these findings and removes them from the list, because a person has
-// seen them. It also removes files that no longer exist.
+// seen them. Those of files that do not exist stay: a command can move one away for a moment.
 func (h *Host) AcknowledgeFindings(ctx context.Context) (seen []approvals.Finding, err error) {
-	store := h.store()
-	list, err := store.Findings()
-	if err != nil || len(list) == 0 {
+	seen, err = h.Findings()
+	if err != nil || len(seen) == 0 {
 		return nil, err
 	}
-	seen = slices.DeleteFunc(slices.Clone(list), func(t approvals.Finding) bool { return !facts.StillPresent(&t) })
-	return seen, store.AcknowledgeFindings(ctx, list)
+	return seen, h.store().AcknowledgeFindings(ctx, seen)
 }

@@ -4,6 +4,7 @@ package facts
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -35,8 +36,16 @@ func (made *Changes) Findings() (list []approvals.Finding) {
 	return list
 }
 
-// StillPresent reports whether the path of a finding still exists, whatever has changed there.
-func StillPresent(t *approvals.Finding) bool { return Follow(t.Path).Kind != view.Absent }
+// StillPresent reports whether the path of a finding still exists, whatever has changed there. A stub, or
+// an empty file, is nothing.
+func StillPresent(t *approvals.Finding) bool {
+	way := Follow(t.Path)
+	if way.Kind == view.File {
+		info, err := os.Lstat(way.End)
+		return err == nil && info.Size() > 0
+	}
+	return way.Kind != view.Absent && !isStubDir(way.End)
+}
 
 // fill adds what git acts on, and the reasons why it may act on more. A harmless reason must not hide
 // another one.
