@@ -314,15 +314,12 @@ func (l GitLayout) modules() []string {
 	return slices.DeleteFunc(slices.Clone(l.Writable), func(dir string) bool { return !paths.Inside(paths.Join(l.GitDir, "modules"), dir) })
 }
 
-// writableGitDirs returns a repository's git directory and those of its worktrees that commands can
-// write too.
+// writableGitDirs returns a repository's git directory, the common one, in which commands can begin
+// operations, and those of its worktrees that commands can write too.
 func (l GitLayout) writableGitDirs() ([]string, error) {
-	dirs := []string{l.GitDir}
-	if l.Kind == gitWorktree { // the others are read-only; in the common one, commands can begin operations
-		return append(dirs, l.CommonDir), nil
-	}
+	dirs := slices.Compact([]string{l.GitDir, l.CommonDir})
 	worktrees, err := subdirectories(paths.Join(l.CommonDir, "worktrees"))
-	return append(dirs, slices.DeleteFunc(worktrees, func(dir string) bool { return slices.Contains(l.Protected, dir) })...), err
+	return append(dirs, slices.DeleteFunc(worktrees, func(dir string) bool { return dir == l.GitDir || slices.Contains(l.Protected, dir) })...), err
 }
 
 // maxLinked bounds the entries of a git directory that AddLinks looks at: of its refs, of its logs, and

@@ -43,6 +43,9 @@ func (f *lookup) stateOf(out *Resolution, top string) workspace.Acts {
 		r.Unclear(fmt.Sprintf("git: not all submodules of %q are known", top))
 	}
 	for _, l := range used {
+		if out.gitUnprotected {
+			l.Protected = nil // commands can write other worktrees' git directories
+		}
 		if err != nil && !out.Readable(l.CommonDir) { // a command can point to any directory: name nothing there
 			l.CommonDir = l.GitDir
 		}
@@ -113,8 +116,8 @@ func (m *Machine) look(out *Resolution, look *lookup, found []scan.Found) (b bas
 			b.Unprotected[file] = file.state(look.left)
 		}
 	}
-	if out.gitUnprotected {
-		b.OpenRepositories = repositories
+	if out.gitUnprotected { // also those elsewhere that obey what commands write
+		b.OpenRepositories = append(slices.DeleteFunc(out.Superprojects(), oneOf(repositories)), repositories...)
 	}
 	const mostLog = 64 << 20
 	log, _ := hostpath.ReadNoSymlinks(out.headLog, mostLog)
@@ -178,12 +181,19 @@ func (out *Resolution) LeaveUnprotected() error {
 	left, err := out.View.LeaveUnprotected(out.Spec.Table)
 	budget := workspace.NewBudget()
 	for _, e := range left {
-		u, state := unprotectedPath{Path: e.Source}, ""
-		if !out.Absent(e.Source) {
-			state = u.state(budget)
+		list := []string{e.Source}
+		if filepath.Base(filepath.Dir(e.Source)) == "worktrees" { // of a worktree elsewhere, which nobody asks git about
+			list = []string{filepath.Join(e.Source, "commondir"), filepath.Join(e.Source, "gitdir"), filepath.Join(e.Source, "config.worktree")}
 		}
-		if state == "" || !strings.HasPrefix(e.Why, "protected: git ") {
-			out.baseline.Unprotected[u] = state
+		for _, p := range list {
+			u, state := unprotectedPath{Path: p}, ""
+			if !out.Absent(p) {
+				state = u.state(budget)
+			}
+			asked := p == e.Source && filepath.Base(p) != ".gitmodules" && strings.HasPrefix(e.Why, "protected: git ")
+			if state == "" || !asked {
+				out.baseline.Unprotected[u] = state
+			}
 		}
 	}
 	return err
