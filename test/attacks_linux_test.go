@@ -262,6 +262,14 @@ func waitingHook(name string) string {
 // inSub makes a subdirectory of a repository the workspace.
 const inSub = "workspace {\n  root = \"$B/k/sub\"\n}\n"
 
+// fsmonAs has another key run the program.
+func fsmonAs(key string) string { return strings.ReplaceAll(fsmon, "fsmonitor", key) }
+
+// storeOf makes a workspace of jj or Sapling with a repository of its own.
+func storeOf(in string) string {
+	return "echo one >file; mkdir -p ." + in + "/store; cd ." + in + "/store; echo git | tee git_target >gitdir; git init -q --bare git; git -C git remote add origin ssh://localhost/x; cd $W"
+}
+
 // Scripts that have git take another repository.
 const (
 	// apart leaves a repository without its .git, which is deeper than the host looks.
@@ -492,6 +500,29 @@ func gitAttacks() []attack {
 			commands: []string{`mkdir .git/worktrees; ln -s $B/home/docs .git/worktrees/x`}, act: "git gc -q; " + ofLoss("$B/home/docs/x")},
 		{name: "a link among the worktrees of a bare repository among clones", setup: "git init -q c; git init -q --bare a.git; mkdir $B/home/docs; echo >$B/home/docs/x", told: true, reported: `a.git/worktrees/x" is a symlink`,
 			commands: []string{`mkdir a.git/worktrees; ln -s $B/home/docs a.git/worktrees/x`}, act: "git -C a.git gc -q; " + ofLoss("$B/home/docs/x")},
+		{name: "a link among the worktrees that led elsewhere before", setup: initial + "mkdir $B/home/docs .git/worktrees; echo >$B/home/docs/x; ln -s ../../sub .git/worktrees/x", told: true, reported: `.git/worktrees/x" is a symlink`,
+			commands: []string{`ln -sfn $B/home/docs .git/worktrees/x`}, act: "git gc -q; " + ofLoss("$B/home/docs/x")},
+		// Git worktree repair writes a .git where the file gitdir says.
+		{name: "a worktree of another repository", setup: initial + another + "; git -C ../lib worktree add -q ../tree", told: true, reported: `lists the worktree "`,
+			commands: []string{`mkdir -p .git/worktrees/x; cd .git/worktrees/x; echo $B/tree/.git >gitdir; echo ../.. >commondir; echo ref: refs/heads/main >HEAD`},
+			act:      "git worktree repair; grep lib $B/tree/.git || echo the secret is lost"},
+		{name: "a worktree that only git understands", setup: initial + "mkdir $B/home/docs", told: true, reported: `.git/worktrees/x" lists is not understood`,
+			commands: []string{`mkdir -p .git/worktrees/x; cd .git/worktrees/x; echo $B/home/docs >gitdir; echo ../.. >commondir; echo ref: refs/heads/main >HEAD`},
+			act:      "git worktree repair; test -e $B/home/docs/.git && echo the secret is lost"},
+		// What jj and Sapling run git in: as jj git fetch does.
+		{name: "the configuration of jj's repository", setup: storeOf("jj/repo"), allowed: "git --git-dir .jj/repo/store/git update-ref refs/x $(git --git-dir .jj/repo/store/git hash-object -w file)",
+			commands: []string{fsmonAs("sshCommand") + " >>.jj/repo/store/git/config"}, act: "git --git-dir .jj/repo/store/git fetch"},
+		{name: "the configuration of jj's repository, moved", setup: storeOf("jj/repo"),
+			commands: []string{"mv .jj away; cp -r away .jj; " + fsmonAs("sshCommand") + " >>.jj/repo/store/git/config"}, act: "git --git-dir .jj/repo/store/git fetch"},
+		{name: "hooks of jj's repository", setup: storeOf("jj/repo") + "; git -C .jj/repo/store/git remote set-url origin $B/lib; " + another,
+			commands: []string{hook + " >.jj/repo/store/git/hooks/reference-transaction; chmod +x .jj/repo/store/git/hooks/reference-transaction"}, act: "git --git-dir .jj/repo/store/git fetch"},
+		{name: "jj's repository, which is another", setup: initial + "mkdir -p .jj/repo/store; echo ../../../.git >.jj/repo/store/git_target",
+			commands: []string{"git init -q --bare a/b/c/d/e; git -C a/b/c/d/e remote add origin ssh://localhost/x; " + fsmonAs("sshCommand") + " >>a/b/c/d/e/config; echo ../../../a/b/c/d/e >.jj/repo/store/git_target"},
+			act:      "cd .jj/repo/store; git --git-dir $(cat git_target) fetch"},
+		{name: "the configuration of Sapling's repository", setup: storeOf("sl"),
+			commands: []string{fsmonAs("sshCommand") + " >>.sl/store/git/config"}, act: "git --git-dir .sl/store/git fetch"},
+		{name: "hooks of the repository around, where none are protected", root: "k/sub", top: inSub, definition: `git = "full"`, told: true, reported: `would act on "file `,
+			setup: "cd .. && " + initial + "git config core.hooksPath sub/own && mkdir sub/own", commands: []string{hookIn("own")}, act: "cd ..; " + commit},
 		{name: "a ref to commondir", setup: initial + "true", told: true, reported: `.git/ORIG_HEAD" is a ref to a non-ref file, and git writes to that file: "ref: commondir\n"`,
 			commands: []string{"h=$(git rev-parse HEAD); mkdir -p .git/$h/objects/info; cp -r .git/refs .git/$h/; echo ../../objects >.git/$h/objects/info/alternates; " + fsmon + " >.git/$h/config; echo ref: commondir >.git/ORIG_HEAD"},
 			act:      "git reset -q; git status"},
@@ -678,7 +709,7 @@ func instructionAttacks(short bool) []attack {
 		}
 	}
 	// What hooks read is told at the top as well.
-	for _, name := range []string{".husky/pre-commit", ".pre-commit-config.yaml", ".pre-commit-config.yml", "prek.toml", ".local-overcommit.yml"} {
+	for _, name := range []string{".husky/pre-commit", ".pre-commit-config.yaml", ".pre-commit-config.yml", "prek.toml", ".local-overcommit.yml", "mise.toml", ".mise.local.toml"} {
 		top, _, _ := strings.Cut(name, "/")
 		attacks = append(attacks, attack{name: top + ", changed at the top", told: true, reported: "w/" + top + `"`,
 			setup: initial + "mkdir -p $(dirname " + name + "); echo : >" + name, commands: []string{hook + " >" + name}, act: "sh " + name})

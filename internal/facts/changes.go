@@ -224,10 +224,11 @@ func (out *Resolution) reportable(found []scan.Found) (repositories, instruction
 	return addRepositories(repositories, slices.Concat(unlistable, out.userRepositories())), instructions, unlistable
 }
 
-// addRepositories adds those of some paths that have a .git, such as what git enters by itself or lists.
+// addRepositories adds those of some paths that have a .git or can be bare, such as what git enters by
+// itself or lists.
 func addRepositories(to, list []string) []string {
 	for _, p := range list {
-		if !slices.Contains(to, p) && Follow(filepath.Join(p, ".git")).Kind != view.Absent && !passedOver(p) {
+		if !slices.Contains(to, p) && (Follow(filepath.Join(p, ".git")).Kind != view.Absent || workspace.MayBeBare(p)) && !passedOver(p) {
 			to = append(to, p)
 		}
 	}

@@ -23,12 +23,19 @@ var unaskedInstructions = [...]string{".vscode", ".claude", ".codex", ".cursor",
 // in the place of a file, and jj moves an empty file. The host reports a command that makes one.
 var askedInstructions = [...]string{".envrc", ".mcp.json", ".devcontainer", ".gitmodules", ".helix", ".idea", "opencode.json", "opencode.jsonc",
 	".devcontainer.json", ".lazygit.yml", ".hg/requires", ".hg/sharedpath",
-	".jj/repo/config.toml", ".jj/workspace-config.toml", ".jj/repo/config-id", ".jj/workspace-config-id"}
+	".jj/repo/config.toml", ".jj/workspace-config.toml", ".jj/repo/config-id", ".jj/workspace-config-id",
+	storePointers[0], storePointers[1]}
 
-// commitInstructions are what the user's hooks may read at the next commit. People change them as
-// often as their code, so they are not protected: the host reports a command that makes or changes
-// one, and one that puts a symlink or file in the place of redirectDirs.
-var commitInstructions = slices.Concat([]string{".husky", ".pre-commit-config.yaml", ".pre-commit-config.yml", "prek.toml", ".overcommit.yml", ".local-overcommit.yml"}, lefthookFiles(), redirectDirs[:])
+// storePointers name the repositories in which jj and Sapling run git. They are deeper than the search
+// for other names goes.
+var storePointers = [...]string{".jj/repo/store/git_target", ".sl/store/gitdir"}
+
+// commitInstructions are what the user's hooks may read at the next commit, and mise at the next prompt:
+// it trusts a path, whatever text is there. People change them as often as their code, so they are not
+// protected: the host reports a command that makes or changes one, and one that puts a symlink or file
+// in the place of redirectDirs.
+var commitInstructions = slices.Concat([]string{".husky", ".pre-commit-config.yaml", ".pre-commit-config.yml", "prek.toml", ".overcommit.yml", ".local-overcommit.yml",
+	".config/mise/config.toml", ".config/mise.toml", ".mise/config.toml", "mise/config.toml", ".mise.toml", ".mise.local.toml", "mise.toml", "mise.local.toml"}, lefthookFiles(), redirectDirs[:])
 
 // redirectDirs are directories of names above. A symlink in the place of one, or a file in the place
 // of .jj/repo, leads to another directory: the tool obeys the names in that.
@@ -167,7 +174,7 @@ func (v *View) defaultsAtTop(dir string) (list []*protection) {
 			}
 		}
 	}
-	for _, name := range shellFiles {
+	for _, name := range append(storePointers[:], shellFiles[:]...) {
 		way := v.facts.Follow(path.Join(dir, name))
 		if !v.isExcepted(name) && (way.Kind != Absent || len(way.Links) > 0) {
 			list = append(list, byDefault(dir, name))

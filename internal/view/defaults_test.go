@@ -36,7 +36,7 @@ func TestActingName(t *testing.T) {
 	for p, want := range map[string]string{
 		"/w/.config/lefthook-local.yml": ".config/lefthook-local.yml", "/w/lefthook.jsonc": "lefthook.jsonc",
 		"/w/.lefthook.toml": ".lefthook.toml", "/w/lefthook": "", "/w/.jj/repo/config.toml": ".jj/repo/config.toml",
-		"/w/a/x.code-workspace": "*.code-workspace",
+		"/w/a/x.code-workspace": "*.code-workspace", "/w/.config/mise/config.toml": ".config/mise/config.toml", "/w/.mise.toml": ".mise.toml",
 	} {
 		if _, got := Instruction(p); got != want || got != "" && !MayBeInstruction(path.Base(p)) {
 			t.Errorf("%s: %q", p, got)

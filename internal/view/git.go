@@ -147,6 +147,9 @@ func (v *View) belongs(p, top string) bool {
 	if !paths.Inside(top, p) {
 		return false
 	}
+	if slices.Contains(stores[:], strings.TrimPrefix(p, top)) {
+		return v.isStore(p)
+	}
 	if v.facts.Repository(top).Layout.CommonDir != "" {
 		w := v.facts.WorkTrees(top)
 		return !w.All || slices.Contains(w.Worktrees, p) || slices.Contains(w.Submodules, p)
@@ -154,11 +157,28 @@ func (v *View) belongs(p, top string) bool {
 	return slices.Contains(v.Tops(), top) && depth(top, p) <= ownDepth
 }
 
+// stores are where jj and Sapling have a bare repository in a work tree. They run git there, which obeys it.
+var stores = [...]string{"/.jj/repo/store/git", "/.sl/store/git"}
+
+// isStore reports whether there is a repository at one of stores.
+func (v *View) isStore(p string) bool {
+	if way := v.facts.Follow(p); way.Kind != Directory || way.End != p {
+		return false
+	}
+	r := v.facts.Repository(p)
+	return r.Err != nil || r.Layout.CommonDir != ""
+}
+
 // NestedRepositories returns the repositories that belong to the user's repositories, as their
 // files say, at any depth. all says that there are no others.
 func (v *View) NestedRepositories(trees []scan.Found) (found []scan.Found, all bool) {
 	all = true
 	for list := v.repositories(trees); len(list) > 0; list = list[1:] {
+		for _, name := range stores {
+			if p := list[0] + name; v.isStore(p) {
+				found = append(found, scan.Found{Path: p, Reason: scan.Bare, Dir: true, Pattern: -1})
+			}
+		}
 		if v.facts.Repository(list[0]).Layout.CommonDir == "" {
 			continue
 		}
