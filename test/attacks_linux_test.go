@@ -514,6 +514,8 @@ func gitAttacks() []attack {
 			commands: []string{fsmonAs("sshCommand") + " >>.jj/repo/store/git/config"}, act: "git --git-dir .jj/repo/store/git fetch"},
 		{name: "the configuration of jj's repository, moved", setup: storeOf("jj/repo"),
 			commands: []string{"mv .jj away; cp -r away .jj; " + fsmonAs("sshCommand") + " >>.jj/repo/store/git/config"}, act: "git --git-dir .jj/repo/store/git fetch"},
+		{name: "the configuration of jj's repository, which is new", setup: initial + "true", told: true, reported: `.jj/repo/store/git": a git that is run there outside of a sandbox would act on "setting core.sshcommand"`,
+			commands: []string{storeOf("jj/repo") + "; " + fsmonAs("sshCommand") + " >>.jj/repo/store/git/config"}, act: "git --git-dir .jj/repo/store/git fetch"},
 		{name: "hooks of jj's repository", setup: storeOf("jj/repo") + "; git -C .jj/repo/store/git remote set-url origin $B/lib; " + another,
 			commands: []string{hook + " >.jj/repo/store/git/hooks/reference-transaction; chmod +x .jj/repo/store/git/hooks/reference-transaction"}, act: "git --git-dir .jj/repo/store/git fetch"},
 		{name: "jj's repository, which is another", setup: initial + "mkdir -p .jj/repo/store; echo ../../../.git >.jj/repo/store/git_target",

@@ -220,8 +220,13 @@ func (out *Resolution) reportable(found []scan.Found) (repositories, instruction
 			}
 		}
 	}
-	repositories = slices.DeleteFunc(repositories, passedOver)
-	return addRepositories(repositories, slices.Concat(unlistable, out.userRepositories())), instructions, unlistable
+	more := slices.Concat(unlistable, out.userRepositories())
+	for _, top := range out.Tops() {
+		for _, name := range view.Stores {
+			more = append(more, top+name)
+		}
+	}
+	return addRepositories(slices.DeleteFunc(repositories, passedOver), more), instructions, unlistable
 }
 
 // addRepositories adds those of some paths that have a .git or can be bare, such as what git enters by

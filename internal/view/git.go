@@ -147,7 +147,7 @@ func (v *View) belongs(p, top string) bool {
 	if !paths.Inside(top, p) {
 		return false
 	}
-	if slices.Contains(stores[:], strings.TrimPrefix(p, top)) {
+	if slices.Contains(Stores[:], strings.TrimPrefix(p, top)) {
 		return v.isStore(p)
 	}
 	if v.facts.Repository(top).Layout.CommonDir != "" {
@@ -157,10 +157,10 @@ func (v *View) belongs(p, top string) bool {
 	return slices.Contains(v.Tops(), top) && depth(top, p) <= ownDepth
 }
 
-// stores are where jj and Sapling have a bare repository in a work tree. They run git there, which obeys it.
-var stores = [...]string{"/.jj/repo/store/git", "/.sl/store/git"}
+// Stores are where jj and Sapling have a bare repository in a work tree. They run git there, which obeys it.
+var Stores = [...]string{"/.jj/repo/store/git", "/.sl/store/git"}
 
-// isStore reports whether there is a repository at one of stores.
+// isStore reports whether there is a repository at one of Stores.
 func (v *View) isStore(p string) bool {
 	if way := v.facts.Follow(p); way.Kind != Directory || way.End != p {
 		return false
@@ -174,7 +174,7 @@ func (v *View) isStore(p string) bool {
 func (v *View) NestedRepositories(trees []scan.Found) (found []scan.Found, all bool) {
 	all = true
 	for list := v.repositories(trees); len(list) > 0; list = list[1:] {
-		for _, name := range stores {
+		for _, name := range Stores {
 			if p := list[0] + name; v.isStore(p) {
 				found = append(found, scan.Found{Path: p, Reason: scan.Bare, Dir: true, Pattern: -1})
 			}
