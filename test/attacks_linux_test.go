@@ -390,6 +390,8 @@ func gitAttacks() []attack {
 			commands: []string{"cd nested; " + hookIn("own")}, act: "cd nested; " + commit},
 		{name: "hooks of a repository in the workspace", told: true, reported: `a/nested": a git that is run there outside of a sandbox would act on "file `, setup: initial + "mkdir a && git init -q a/nested && git -C a/nested config core.hooksPath ../shared",
 			commands: []string{"cd a/nested; " + hookIn("../shared")}, act: "cd a/nested; " + commit},
+		{name: "what a hook of a repository in the workspace runs", told: true, reported: `n/.git/hooks/pre-commit.d"`, setup: initial + "git init -q n && mkdir n/.git/hooks/pre-commit.d && printf '#!/bin/sh\ncat .git/hooks/pre-commit.d/* | sh\n' >n/.git/hooks/pre-commit && chmod +x n/.git/hooks/pre-commit",
+			commands: []string{hook + " >n/.git/hooks/pre-commit.d/x"}, act: "cd n; " + commit},
 		{name: "hooks of a repository in the workspace, moved in", told: true, reported: `w/new": a git that is run there outside of a sandbox would act on "hook pre-commit"`, setup: initial + "mkdir -p a/b/c && git init -q a/b/c/nested",
 			commands: []string{"cd a/b/c/nested; " + hookIn(".git/hooks"), "mv a/b/c/nested new"}, act: "cd new; " + commit},
 		{name: "hooks of a repository in the index", setup: initial + "git init -q a/b/nested && git -C a/b/nested commit -q --allow-empty -m l && git add a/b/nested 2>/dev/null",

@@ -104,6 +104,8 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, re
 		for _, name := range names {
 			if s := stampWithin(paths.Join(hooks, name), 0); s.regular() && s.end.Mode&0o111 != 0 {
 				found[actsOnHook+name] = Fingerprint(paths.Join(hooks, name), left)
+			} else { // what a hook may read or run
+				found.add(actsOnFile, paths.Join(hooks, name), left)
 			}
 		}
 	} else { // not the names in it: a symlink can lead to a directory that commands cannot read
