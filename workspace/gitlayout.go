@@ -386,10 +386,10 @@ func (l *GitLayout) addWorktrees(common string, commandDirs []string) error {
 		case exists && common == l.CommonDir:
 			l.worktrees = append(l.worktrees, top)
 		case exists:
-		case top != "" && isGone(paths.Join(top, ".git")):
+		case top != "" && isGone(top):
 			l.Lost = append(l.Lost, top)
 		case top != "":
-			l.strayWorktrees = append(l.strayWorktrees, fmt.Sprintf("git: %.300q lists the worktree %.300q, which is another repository", other, top))
+			l.strayWorktrees = append(l.strayWorktrees, fmt.Sprintf("git: %.300q lists the worktree %.300q, which is another repository, or none", other, top))
 		default: // git understands more forms of that file
 			l.strayWorktrees = append(l.strayWorktrees, fmt.Sprintf("git: which worktree %.300q lists is not understood", other))
 		}

@@ -326,7 +326,7 @@ func TestListedWorktrees(t *testing.T) {
 	if len(made.LostWorktrees) != 1 || made.LostWorktrees[0] != top+"/gone" {
 		t.Errorf("lost: %q", made.LostWorktrees)
 	}
-	other = fmt.Sprintf("git: %q lists the worktree %q, which is another repository", top+"/.git/worktrees/evil", other)
+	other = fmt.Sprintf("git: %q lists the worktree %q, which is another repository, or none", top+"/.git/worktrees/evil", other)
 	tells := func(p string, told func(RepositoryReport) bool) bool {
 		return slices.ContainsFunc(made.Repositories, func(r RepositoryReport) bool { return r.Path == p && told(r) })
 	}
