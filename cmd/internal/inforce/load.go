@@ -115,9 +115,13 @@ func (c *Caller) Load(ctx context.Context, explicit string) (*Config, error) {
 	if diags.HasErrors() {
 		return nil, &InvalidError{file, diags}
 	}
-	if origin == config.OriginWorkspace {
+	switch origin {
+	case config.OriginWorkspace:
 		options.TrustChecked = true
 		options.Protected = append(options.Protected, c.trustedBelow(filepath.Dir(path))...)
+	case config.OriginUser, config.OriginBuiltin: // commands never write what lies beside the user's
+		options.TrustChecked = true
+		options.Protected = append(options.Protected, c.trustedBelow("/")...)
 	}
 	return &Config{file, origin, options}, nil
 }
