@@ -234,9 +234,7 @@ func (q *question) gather() {
 		inForce, _ = q.git.list(q.ctx, q.layout, nil, "--includes") // git fails at an unreadable file
 	}
 	q.controls.Settings = settingsOf(q.git, inForce)
-	if q.layout.GitDir != "" {
-		q.obey()
-	}
+	q.obey()
 }
 
 // followIncludes adds the settings of included files, and of those that they include.

@@ -48,6 +48,20 @@ func (w *Workspace) GitControls(ctx context.Context, top string, l GitLayout, as
 	return o
 }
 
+// UserControls are what the user's own configuration has git obey in every repository. It asks git only if
+// that names hooks or further configuration, because there may be no repository here.
+func (w *Workspace) UserControls(ctx context.Context, as *User) (files []GitControl) {
+	for _, user := range slices.Compact([]*User{nil, as}) {
+		if slices.ContainsFunc(w.gitAs(user).files(GitLayout{}), func(file string) bool {
+			text, err := hostpath.ReadFile(file, maxGitConfig)
+			return err == nil && mayFind(string(text))
+		}) {
+			files = append(files, w.ask(ctx, "", GitLayout{}, user, false).controls.Files...)
+		}
+	}
+	return files
+}
+
 // repeatable reports whether the same question would get the same answer. After a failure from a lack of
 // memory or processes, it would not.
 func (o *GitControls) repeatable() bool {
@@ -106,7 +120,9 @@ func mayName(text string) bool {
 
 // obey finds the hooks and other files that the settings name.
 func (q *question) obey() {
-	q.bases, q.hooks = q.workTrees(), []string{paths.Join(q.layout.CommonDir, "hooks")}
+	if q.bases = q.workTrees(); q.layout.GitDir != "" {
+		q.hooks = []string{paths.Join(q.layout.CommonDir, "hooks")}
+	}
 	for _, s := range q.settings {
 		if q.controls.Failed != nil {
 			return // there may be very many

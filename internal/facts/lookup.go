@@ -203,6 +203,10 @@ func (f *lookup) layout(dir string) (workspace.GitLayout, error) {
 	return l.GitLayout, l.err
 }
 
+func (f *lookup) UserControls() []workspace.GitControl {
+	return f.m.Workspace.UserControls(f.ctx, f.m.Owner.gitUser())
+}
+
 func (f *lookup) Around(dir string) []string { return f.m.Workspace.Around(dir) }
 
 func (f *lookup) WorkTrees(top string) workspace.WorkTrees {

@@ -23,6 +23,8 @@ type Facts interface {
 	LinksIn(dir string) Links
 	// Repository describes git's files in a directory.
 	Repository(dir string) Repository
+	// UserControls are Workspace.UserControls.
+	UserControls() []workspace.GitControl
 	// Around is Workspace.Around.
 	Around(dir string) []string
 	// WorkTrees is GitLayout.WorkTrees, of the repository in a directory.

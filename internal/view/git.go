@@ -273,6 +273,14 @@ func (v *View) gitProtections(trees []scan.Found) (list []*protection) {
 			v.GuardedRepositories = append(v.GuardedRepositories, top)
 		}
 	}
+	inOne := func(top string) bool { return v.facts.Repository(top).Layout.CommonDir != "" }
+	if !v.gitWritable && !slices.ContainsFunc(working, inOne) { // else git has named these for a repository
+		for _, o := range v.facts.UserControls() {
+			if way := v.facts.Follow(o.Path); way.hasNames() || v.replaceableLink(&way) != "" || way.Err == nil && v.Creatable(way.End) {
+				list = append(list, &protection{path: o.Path, why: "git, everywhere: " + o.Description, hold: &Hold{File: o.File}, mustHold: true, repository: v.root()})
+			}
+		}
+	}
 	if v.in.Review != "" { // the review reports what would act outside
 		others, _, _ := v.Reportable(trees)
 		others = slices.DeleteFunc(others, func(p string) bool { return slices.Contains(working, p) })

@@ -131,6 +131,8 @@ func (m *machine) Repository(dir string) (r Repository) {
 
 func (m *machine) Around(string) []string { return m.around }
 
+func (m *machine) UserControls() []workspace.GitControl { return nil }
+
 func (m *machine) WorkTrees(string) workspace.WorkTrees {
 	return workspace.WorkTrees{Worktrees: m.workTrees, All: true}
 }
