@@ -386,6 +386,8 @@ func gitAttacks() []attack {
 			commands: []string{"rmdir own; true", hookIn("own")}, act: "cd ../lib; " + commit, allowed: "echo x >file"},
 		{name: "the user's configuration in a directory without a repository", setup: `git init -q ../lib; mkdir conf; echo >conf/inc; git config --global include.path "$W/conf/inc"`,
 			commands: []string{fsmon + " >>conf/inc", "mv conf was; mkdir conf; " + fsmon + " >>conf/inc"}, act: "cd ../lib; git status", allowed: "echo x >conf/other"},
+		{name: "hooks of a new repository, by the user's setting", told: true, reported: `w/n": a git that is run there outside of a sandbox would act on "hook `, setup: initial + "git config --global core.hooksPath .githooks",
+			commands: []string{"git init -q n; cd n; " + hookIn(".githooks")}, act: "cd n; " + commit},
 		{name: "an include of GIT_CONFIG_COUNT", env: []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=include.path", "GIT_CONFIG_VALUE_0=$B/w/sub/count.inc"}, setup: initial + "true",
 			commands: []string{fsmon + " >sub/count.inc"}, act: "git status"},
 		{name: "a repository in the workspace", told: true, reported: `/nested/nested.inc"`, setup: initial + "git init -q nested && git -C nested config include.path ../nested.inc && echo >nested/nested.inc",

@@ -120,6 +120,7 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, re
 				found[unclear] += Fingerprint(file, left)
 			}
 		}
+		ownHooks := false
 		for _, s := range a.settings {
 			// Commands can write the repository's settings and included files.
 			if useOf(s.key, s.value) == 0 || s.scope != "" && s.scope != "local" {
@@ -131,12 +132,17 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, re
 			}
 			what := actsOnSetting + name
 			found[what] = digest(found[what] + s.key + "\x00" + s.value)
+			ownHooks = ownHooks || s.key == "core.hookspath"
 		}
 		for _, c := range a.controls.Files {
 			// The state of a directory of hooks has its hooks; commands may be unable to list it.
 			hook := c.Description == controlHook || c.Description == controlHooks && c.File
+			what := actsOnFile
+			if c.Description == controlHooks && !ownHooks { // no setting tells of them in a new repository
+				what = actsOnHook
+			}
 			if c.Path != hooks && c.Description != controlConfig && !hook && readable(c.Path) { // a hidden configuration can name others
-				found.add(actsOnFile, c.Path, left)
+				found.add(what, c.Path, left)
 			}
 		}
 	}
