@@ -43,8 +43,8 @@ func (f *lookup) stateOf(out *Resolution, top string) workspace.Acts {
 		r.Unclear(fmt.Sprintf("git: not all submodules of %q are known", top))
 	}
 	for _, l := range used {
-		if out.gitUnprotected {
-			l.Protected = nil // commands can write other worktrees' git directories
+		if out.Spec.BestEffort {
+			l.Protected = nil // commands may be able to write other worktrees' git directories
 		}
 		if err != nil && !out.Readable(l.CommonDir) { // a command can point to any directory: name nothing there
 			l.CommonDir = l.GitDir

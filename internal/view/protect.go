@@ -197,8 +197,8 @@ func (v *View) protectPath(p *protection, wanted []shared.Entry) error {
 			missing = shared.MissingHold
 			v.hold(host, p.hold, false)
 			// As many tools do, make git ignore the stub: git clean and git stash -u then leave it alone. Git
-			// passes over a .git only if that is empty.
-			if !p.hold.File && p.way.Kind != File && path.Base(host) != ".git" && v.inWorkTree(host) {
+			// itself passes over its own, such as .git and remotes, only if they are empty.
+			if !p.hold.File && p.way.Kind != File && v.inWorkTree(host) && !v.isGits(p) {
 				v.hold(path.Join(host, ".gitignore"), &Hold{File: true, Content: "*\n", InStub: true}, false)
 			}
 		} else if p.way.Kind == Absent {
@@ -210,6 +210,11 @@ func (v *View) protectPath(p *protection, wanted []shared.Entry) error {
 		}
 	}
 	return nil
+}
+
+// isGits reports whether a path is a .git, or is in a git directory.
+func (v *View) isGits(p *protection) bool {
+	return path.Base(p.way.End) == ".git" || p.repository != "" && v.facts.Follow(path.Join(path.Dir(p.way.End), "HEAD")).Kind != Absent
 }
 
 // unprotectable reports whether protection of a path's target would protect what commands must
