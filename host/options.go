@@ -66,9 +66,9 @@ type Options struct {
 	// Protected are host files that no command may write, even in a writable bind: the
 	// configuration in force.
 	Protected []string
-	// TrustChecked says that the program checks these files before it obeys them, so commands run
+	// TrustChecked are further ones. The program checks them before it obeys them, so commands run
 	// even if an engine cannot protect them.
-	TrustChecked bool
+	TrustChecked []string
 	// HideSensitive hides files that look as if they held secrets: .env, and names that begin with
 	// ".env.". Otherwise Explain lists them.
 	HideSensitive bool

@@ -15,7 +15,7 @@ import (
 // HostPaths is what sbxhost itself obeys and runs.
 type HostPaths struct {
 	Configs      []string          // in force, as spelled
-	TrustChecked bool              // sbxhost obeys only texts of these that a person has trusted
+	TrustChecked []string          // further ones, of which sbxhost obeys only texts that a person has trusted
 	EngineDir    string            // the directory of engines that were installed with sbxhost, if it is not sbxhost's
 	Engines      []string          // names of engines
 	Programs     []string          // executables that it may run outside of sandboxes
@@ -36,13 +36,13 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 			list = append(list, one)
 		}
 	}
-	kind := view.HostConfig
-	if o.TrustChecked {
-		kind = view.HostCheckedConfig
-	}
-	for _, p := range o.Configs {
+	for i, p := range slices.Concat(o.Configs, o.TrustChecked) {
 		if _, err := os.Stat(p); err != nil || !filepath.IsAbs(p) {
 			return nil, fmt.Errorf("protected: %q: it must be an absolute path that exists", p)
+		}
+		kind := view.HostConfig
+		if i >= len(o.Configs) {
+			kind = view.HostCheckedConfig
 		}
 		add(kind, p, inForce)
 	}

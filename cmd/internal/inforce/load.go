@@ -117,25 +117,38 @@ func (c *Caller) Load(ctx context.Context, explicit string) (*Config, error) {
 	}
 	switch origin {
 	case config.OriginWorkspace:
-		options.TrustChecked = true
-		options.Protected = append(options.Protected, c.trustedBelow(filepath.Dir(path))...)
-	case config.OriginUser, config.OriginBuiltin: // commands never write what lies beside the user's
-		options.TrustChecked = true
-		options.Protected = append(options.Protected, c.trustedBelow("/")...)
+		options.TrustChecked = append(options.Protected, c.trustedBelow(filepath.Dir(path))...)
+		options.Protected = nil
+	case config.OriginUser, config.OriginBuiltin: // the file itself is obeyed unchecked
+		options.TrustChecked = c.trustedBelow(options.Workspace.Root)
 	}
 	return &Config{file, origin, options}, nil
 }
 
-// trustedBelow lists the trusted files in the subdirectories of a directory. A command that could
-// remove one would take what it says out of force there.
+// trustedBelow lists the trusted files in a directory, or in the git work tree around it. A command that
+// could remove one would take what it says out of force there.
 func (c *Caller) trustedBelow(dir string) (files []string) {
 	store, err := c.Store()
 	if err != nil {
 		return nil
 	}
 	list, _ := store.TrustList() // Load has just read it
+	if dir = c.Absolute(dir); len(list) > 0 {
+		for top := range paths.Up(dir) {
+			if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
+				dir = top
+				break
+			}
+		}
+		if dir, err = filepath.EvalSymlinks(dir); err != nil {
+			return nil
+		}
+	}
 	for _, t := range list {
-		if info, err := os.Lstat(t.Path); err == nil && info.Mode().IsRegular() && filepath.Dir(t.Path) != dir && paths.Inside(dir, t.Path) {
+		if !paths.Inside(dir, t.Path) {
+			continue
+		}
+		if info, err := os.Lstat(t.Path); err == nil && info.Mode().IsRegular() {
 			files = append(files, t.Path)
 		}
 	}
