@@ -138,7 +138,7 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, re
 			// The state of a directory of hooks has its hooks; commands may be unable to list it.
 			hook := c.Description == controlHook || c.Description == controlHooks && c.File
 			what := actsOnFile
-			if c.Description == controlHooks && !ownHooks { // no setting tells of them in a new repository
+			if c.Description == controlHooks && !ownHooks && paths.Inside(path, c.Path) { // no setting tells of them in a new repository
 				what = actsOnHook
 			}
 			if c.Path != hooks && c.Description != controlConfig && !hook && readable(c.Path) { // a hidden configuration can name others
