@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -31,6 +32,17 @@ func StatField(text string, field int) string {
 		return fields[i]
 	}
 	return ""
+}
+
+// CommandLine returns up to most bytes of a process's command line, in /proc's form. A process can make
+// its own as long as its memory, which it need not have.
+func CommandLine(pid, most int) ([]byte, error) {
+	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, int64(most)))
 }
 
 // Tick is the unit of times in stat: USER_HZ, which is the same on every machine that Go runs on.

@@ -13,6 +13,13 @@ import (
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
+// Bounds of the command lines in a list, in bytes: of one process, and of all together. Further
+// processes have only their name.
+const (
+	maxLine  = 4 << 10
+	maxLines = 512 << 10
+)
+
 // Processes lists those of sessions whose Host or engine is the process root.
 func Processes(root int) ([]Process, error) {
 	self, err := os.ReadFile("/proc/self/status")
@@ -26,6 +33,7 @@ func Processes(root int) ([]Process, error) {
 	}
 	boot := time.Now().Add(-time.Duration(now.Nano()))
 	var list []Process
+	left := maxLines
 	var visit func(pid int, parent []int)
 	visit = func(pid int, parent []int) {
 		dir := "/proc/" + strconv.Itoa(pid)
@@ -38,7 +46,8 @@ func Processes(root int) ([]Process, error) {
 		// A holder's children are inits; their children, and orphans that they adopted, belong to
 		// commands.
 		if len(parent) > depth && len(pids) > depth {
-			cmdline, _ := os.ReadFile(dir + "/cmdline")
+			cmdline, _ := proc.CommandLine(pid, min(maxLine, left))
+			left -= len(cmdline)
 			ticks, _ := strconv.ParseInt(proc.Stat(pid, proc.StatStart), 10, 64)
 			list = append(list, Process{PID: pids[depth], HostPID: pid, Parent: parent[depth], Args: commandLine(cmdline, proc.StatusField(text, "Name")),
 				Started: boot.Add(time.Duration(ticks) * proc.Tick), Memory: proc.StatusBytes(text, "VmRSS")})

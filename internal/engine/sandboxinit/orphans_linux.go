@@ -49,14 +49,17 @@ func isOrphan(pid int) bool {
 	return orphan
 }
 
+// maxLine is longer than the command line of any launcher, in bytes. It bounds what is read of each
+// process: any command on the machine chooses its own.
+const maxLine = 128 << 10
+
 // inspect reports whether a process is a launcher or an orphan.
 func inspect(pid int) (launcher, orphan bool) {
-	name := strconv.Itoa(pid)
-	line, err := os.ReadFile("/proc/" + name + "/cmdline")
+	line, err := proc.CommandLine(pid, maxLine)
 	if err != nil || !launchesInit(line) {
 		return false, false
 	}
-	status, err := os.ReadFile("/proc/" + name + "/status")
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
 		return false, false
 	}
@@ -64,7 +67,7 @@ func inspect(pid int) (launcher, orphan bool) {
 	if !first {
 		return true, false
 	}
-	above, err := os.ReadFile("/proc/" + strconv.Itoa(parent) + "/cmdline")
+	above, err := proc.CommandLine(parent, maxLine)
 	return false, err == nil && !launchesInit(above)
 }
 

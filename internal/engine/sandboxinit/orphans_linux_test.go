@@ -89,6 +89,33 @@ func TestKillSparesChains(t *testing.T) {
 	}
 }
 
+// Any command of the machine chooses its command line, and can make it as long as its memory. No launcher has a long one.
+func TestInspectLongLine(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		more     int
+		launcher bool
+	}{"short": {0, true}, "long": {maxLine/(100<<10) + 1, false}} {
+		words := []string{"-c", "read x; :", "sh"}
+		for range c.more {
+			words = append(words, strings.Repeat("x", 100<<10))
+		}
+		cmd := exec.Command("/bin/sh", append(words, "/proc/self/fd/29", "sbxhost-init", "30")...)
+		in, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if launcher, orphan := inspect(cmd.Process.Pid); launcher != c.launcher || orphan {
+			t.Errorf("%s: a launcher: %v, an orphan: %v", name, launcher, orphan)
+		}
+		in.Close()
+		cmd.Wait()
+	}
+}
+
 // A number that was an orphan's when all were looked at can be anybody's when it is killed.
 func TestEndLooksAgain(t *testing.T) {
 	t.Parallel()
