@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,6 +74,10 @@ func identityOf(dir string) (Identity, error) {
 	const nice, priority, policy = 19, 40, 41
 	id["nice"] = proc.StatField(string(stat), nice)
 	id["scheduling"] = proc.StatField(string(stat), priority) + " " + proc.StatField(string(stat), policy)
+	const process = 1                          // IOPRIO_WHO_PROCESS
+	pid, _ := strconv.Atoi(filepath.Base(dir)) // 0 is this one
+	disk, _, _ := unix.Syscall(unix.SYS_IOPRIO_GET, process, uintptr(pid), 0)
+	id["scheduling"] += " " + strconv.Itoa(int(disk>>13)) // the class; the rest may follow from nice
 	return id, nil
 }
 

@@ -106,6 +106,7 @@ func TestSame(t *testing.T) {
 		{name: "fewer processors", shell: "taskset -p 1 $$ >/dev/null"},
 		{name: "sooner killed", shell: "echo 500 >/proc/self/oom_score_adj"},
 		{name: "fewer files", shell: "ulimit -n 500", differs: "open files limit"},
+		{name: "the idle disk", shell: "ionice -c 3 -p $$", differs: "scheduling"},
 		{name: "another policy", shell: "chrt -b -p 0 $$ >/dev/null", differs: "scheduling"},
 		{name: "no_new_privs", shell: "exec setpriv --no-new-privs \"$0\"", differs: "no_new_privs"},
 		{name: "fewer capabilities", shell: "exec setpriv --bounding-set -sys_time \"$0\"", differs: "status Cap", root: true},
