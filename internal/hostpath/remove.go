@@ -3,12 +3,12 @@
 package hostpath
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 
@@ -18,6 +18,9 @@ import (
 // maxDepth is how far RemoveTree descends before it moves a directory to the top: a command can
 // nest directories deeper than there are file descriptors.
 const maxDepth = 64
+
+// maxNames is how many names of a directory RemoveTree holds at once: a command can make millions.
+const maxNames = 10_000
 
 // maxLate is how often RemoveTree starts over after others have put something in its way.
 const maxLate = 16
@@ -65,26 +68,35 @@ func RemoveTree(ctx context.Context, base, name string) error {
 // empty removes the content of dir; path is only for the error. It moves directories below maxDepth
 // to top. After a failure it tries the next name. It returns the first error.
 func empty(ctx context.Context, top, dir int, path string, depth int) (moved bool, err error) {
-	entries, err := readEntries(dir)
-	if err != nil {
+	fd, err := Openat(dir, ".", listing, 0)
+	if err == unix.ENOENT { // another process has removed it
+		return false, nil
+	} else if err != nil {
 		return false, err
 	}
+	defer unix.Close(fd)
 	var first error
-	for _, e := range entries {
-		if err := ctx.Err(); err != nil {
-			return false, err
+	for {
+		entries, err := Entries(fd, maxNames)
+		for _, e := range entries {
+			if err := ctx.Err(); err != nil {
+				return false, err
+			}
+			at := filepath.Join(path, e.Name)
+			m, err := remove(ctx, top, dir, e.Name, at, depth)
+			moved = moved || m
+			if err != nil && !errors.Is(err, ErrNotRemoved) && ctx.Err() == nil {
+				err = fmt.Errorf("%q %w: %w", at, ErrNotRemoved, err)
+			}
+			first = cmp.Or(first, err)
 		}
-		at := filepath.Join(path, e.Name)
-		m, err := remove(ctx, top, dir, e.Name, at, depth)
-		moved = moved || m
-		if err != nil && !errors.Is(err, ErrNotRemoved) && ctx.Err() == nil {
-			err = fmt.Errorf("%q %w: %w", at, ErrNotRemoved, err)
-		}
-		if first == nil {
-			first = err
+		switch {
+		case err == unix.ENOENT, err == nil && len(entries) == 0:
+			return moved, first
+		case err != nil:
+			return moved, cmp.Or(first, err)
 		}
 	}
-	return moved, first
 }
 
 // ErrNotRemoved is wrapped by the error for a file that RemoveTree could not remove.
@@ -155,18 +167,4 @@ func openDir(parent int, name string) (int, error) {
 		_ = unix.Fchmod(fd, 0o700) // if it fails, the unlink reports it
 	}
 	return fd, nil
-}
-
-// readEntries lists the directory dir from its beginning. A directory that another process has
-// removed is empty.
-func readEntries(dir int) (list []Entry, err error) {
-	fd, err := Openat(dir, ".", listing, 0)
-	if err == nil {
-		list, err = Entries(fd, math.MaxInt)
-		unix.Close(fd)
-	}
-	if err == unix.ENOENT {
-		return list, nil
-	}
-	return list, err
 }
