@@ -8,6 +8,10 @@ import (
 	"os"
 	"strings"
 	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/frame"
 )
 
 // feeder copies Stdin to the command. A nil feeder has nothing to copy.
@@ -18,6 +22,7 @@ type feeder struct {
 	// unread, if set, reads what the command has left in the pipe. from is then a regular file.
 	unread    *os.File
 	unwritten int64 // bytes of from that are not in the pipe
+	read      int64 // bytes of from
 	// onKeys, if set, gets the typed bytes.
 	onKeys func([]byte)
 
@@ -62,6 +67,7 @@ func (f *feeder) Read(p []byte) (int, error) {
 	if err != nil && err != io.EOF {
 		f.err = err
 	}
+	f.read += int64(n)
 	f.setReading(false)
 	return n, err
 }
@@ -102,12 +108,37 @@ func (f *feeder) stop() error {
 }
 
 // rewind sets the file's offset to the end of what the command has read. The caller and its next
-// commands share the offset: in a loop of "while read", they go on with the next line.
+// commands share the offset: in a loop of "while read", they go on with the next line. A command can
+// write to the pipe, too, and what it has left running can keep the pipe open.
 func (f *feeder) rewind() {
-	left, _ := io.Copy(io.Discard, f.unread)
-	if file, ok := f.from.(*os.File); ok && left+f.unwritten > 0 {
-		file.Seek(-left-f.unwritten, io.SeekCurrent)
+	left := min(discard(f.unread, f.read)+f.unwritten, f.read)
+	if file, ok := f.from.(*os.File); ok && left > 0 {
+		file.Seek(-left, io.SeekCurrent)
 	}
+}
+
+// discard takes up to most bytes out of a pipe of reopen, as far as they are there now.
+func discard(pipe *os.File, most int64) (n int64) {
+	frame.Control(pipe, func(fd int) error {
+		var buf [16 << 10]byte
+		for n < most {
+			got, err := unix.Read(fd, buf[:min(most-n, int64(len(buf)))])
+			if n += int64(max(got, 0)); got == 0 || err != nil && err != unix.EINTR {
+				return err
+			}
+		}
+		return nil
+	})
+	return n
+}
+
+// waitingIn returns how many bytes wait in a pipe.
+func waitingIn(pipe *os.File) (n int) {
+	frame.Control(pipe, func(fd int) (err error) {
+		n, err = unix.IoctlGetInt(fd, bytesWaiting)
+		return err
+	})
+	return n
 }
 
 // neverBlocks recognizes the readers of memory. Callers expect to use these again after Wait.

@@ -49,17 +49,25 @@ func (o *sharedPipe) copy(w io.Writer, _ io.Reader) (n int64, err error) {
 }
 
 // drain copies the bytes that are in the pipe now. It does not wait for bytes that other processes
-// write meanwhile.
+// write meanwhile, nor for those that they take out: who can write to a pipe can open it to read, too.
 func (o *sharedPipe) drain(w io.Writer) (n int64, err error) {
-	var now int
-	err = frame.Control(o.read, func(fd int) (err error) {
-		now, err = unix.IoctlGetInt(fd, bytesWaiting)
-		return err
-	})
-	if err != nil {
-		return 0, err
+	return io.Copy(w, io.LimitReader(waiting{o.read}, int64(waitingIn(o.read))))
+}
+
+// waiting reads what waits in a pipe that does not block.
+type waiting struct{ pipe *os.File }
+
+func (r waiting) Read(p []byte) (n int, err error) {
+	for err = unix.EINTR; err == unix.EINTR; {
+		err = frame.Control(r.pipe, func(fd int) (err error) {
+			n, err = unix.Read(fd, p)
+			return err
+		})
 	}
-	return io.CopyN(w, struct{ io.Reader }{o.read}, int64(now))
+	if n = max(n, 0); n == 0 {
+		err = io.EOF
+	}
+	return n, err
 }
 
 // close ends the copy, unless that goes to afterExit.

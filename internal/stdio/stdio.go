@@ -45,6 +45,7 @@ type Files struct {
 	child       []*os.File // closed after the command has started
 	parent      []*os.File // closed after the command has ended
 	stdin       *feeder    // nil if there is nothing to copy
+	mirror      *mirror    // nil if standard input is no pipe of the caller's
 	copiers     []func() error
 	copied      chan error    // one from each copier
 	stderrEnds  *Ends         // of the command's standard error; nil if nobody keeps it
@@ -110,7 +111,7 @@ func (f *Files) Make(s *Streams) (shared.Stdio, error) {
 // Remake forgets the files and terminals of Make: the next Make makes new ones.
 func (f *Files) Remake() {
 	f.closeMade()
-	f.made, f.stdin, f.terminals, f.copiers, f.sharedPipes, f.stderrEnds = nil, nil, nil, nil, nil, nil
+	f.made, f.stdin, f.mirror, f.terminals, f.copiers, f.sharedPipes, f.stderrEnds = nil, nil, nil, nil, nil, nil, nil
 }
 
 func (f *Files) input(s *Streams) (*os.File, error) {
@@ -121,9 +122,12 @@ func (f *Files) input(s *Streams) (*os.File, error) {
 		if frame.IsTerminal(stdin) {
 			return nil, nil
 		}
-		// By /proc/self/fd/0 a command could open a regular file again, and write to a file that it
-		// may only read.
-		if info, err := stdin.Stat(); err != nil || !info.Mode().IsRegular() || !s.Confined {
+		// By /proc/self/fd/0 a command could open a regular file or a pipe again, and write to what it may
+		// only read.
+		switch info, err := stdin.Stat(); {
+		case err == nil && s.Confined && info.Mode()&os.ModeNamedPipe != 0:
+			return f.mirrored(stdin)
+		case err != nil || !info.Mode().IsRegular() || !s.Confined:
 			return stdin, nil
 		}
 	}
@@ -133,7 +137,7 @@ func (f *Files) input(s *Streams) (*os.File, error) {
 	}
 	f.stdin = newFeeder(s.Stdin, write, true)
 	if _, ok := s.Stdin.(*os.File); ok {
-		if f.stdin.unread, err = duplicate(read); err == nil {
+		if f.stdin.unread, err = reopen(read); err == nil {
 			f.parent = append(f.parent, f.stdin.unread)
 		}
 	}
@@ -259,6 +263,9 @@ func (f *Files) Copy() {
 	if f.stdin != nil {
 		go f.stdin.feed()
 	}
+	if f.mirror != nil {
+		go f.mirror.run()
+	}
 	for _, copier := range f.copiers {
 		go func() { f.copied <- copier() }()
 	}
@@ -274,6 +281,7 @@ func (f *Files) End(delay time.Duration, more <-chan struct{}) error {
 	for _, o := range f.sharedPipes {
 		o.read.SetReadDeadline(time.Unix(1, 0)) // the copy then takes only what is in the pipe
 	}
+	f.mirror.stop()
 	stdinErr := f.stdin.stop()
 	outputErr := f.waitCopied(delay, more)
 	f.Close()

@@ -23,6 +23,7 @@ type terminal struct {
 	master, slave *os.File
 	once          sync.Once
 	over          atomic.Bool
+	late          int // bytes that were read after the deadline of ended
 }
 
 func openTerminal(size TerminalSize) (*terminal, error) {
@@ -128,8 +129,9 @@ func (p *terminal) resize(size TerminalSize) error {
 	})
 }
 
-// ended tells the terminal that the command has ended, and hangs up. Where an engine does not
-// isolate, processes of the command can hold the terminal open, but can no longer write to it.
+// ended tells the terminal that the command has ended, and hangs up. In a kept session, or where an
+// engine does not isolate, processes of the command can hold the terminal open and go on writing: their
+// output is not waited for.
 func (p *terminal) ended() {
 	p.over.Store(true)
 	p.master.SetReadDeadline(time.Now().Add(drainPatience))
@@ -145,13 +147,13 @@ func (p *terminal) close() {
 	})
 }
 
+// maxLate is more than the kernel holds of a terminal's output, in bytes.
+const maxLate = 64 << 10
+
 // terminalReader reads what the command writes, up to its end. It turns EIO into the end: Linux gives it after the last slave is closed.
 type terminalReader struct{ *terminal }
 
 func (r terminalReader) Read(b []byte) (int, error) {
-	if r.over.Load() {
-		r.ended()
-	}
 	n, err := r.master.Read(b)
 	if r.over.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
 		n, err = r.waiting(b)
@@ -169,9 +171,10 @@ func (p *terminal) waiting(b []byte) (n int, err error) {
 		n, err = unix.Read(fd, b)
 		return err
 	})
-	if err != nil || n <= 0 {
+	if err != nil || n <= 0 || p.late > maxLate {
 		return 0, io.EOF
 	}
+	p.late += n
 	return n, nil
 }
 

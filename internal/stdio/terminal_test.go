@@ -144,3 +144,43 @@ func TestPTYHangsUp(t *testing.T) {
 		t.Errorf("the other end is not hung up: %v", err)
 	}
 }
+
+// Who goes on writing to the terminal of a command that has ended keeps nobody waiting.
+func TestPTYOfManyWords(t *testing.T) {
+	t.Parallel()
+	for name, pause := range map[string]time.Duration{"slowly": 20 * time.Millisecond, "fast": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newTerminal(t, TerminalSize{})
+			stop := make(chan struct{})
+			defer close(stop)
+			go func() {
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(pause):
+					}
+					if _, err := io.WriteString(p.slave, "word\n"); err != nil {
+						return
+					}
+				}
+			}()
+			copied := make(chan error, 1)
+			go func() {
+				_, err := io.Copy(io.Discard, terminalReader{p})
+				copied <- err
+			}()
+			time.Sleep(50 * time.Millisecond)
+			p.ended()
+			select {
+			case err := <-copied:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("the copy goes on")
+			}
+		})
+	}
+}

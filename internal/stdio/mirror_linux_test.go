@@ -1,0 +1,163 @@
+package stdio
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// reads runs a shell script with a standard input, as a confined command, and returns its output.
+func reads(t *testing.T, stdin io.Reader, script string) string {
+	t.Helper()
+	f := &Files{}
+	made, err := f.Make(&Streams{Stdin: stdin, Confined: true, MayOutlive: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made.Stdin == stdin {
+		t.Error("the command got the caller's file")
+	}
+	cmd := exec.Command("/bin/sh", "-c", script)
+	cmd.Stdin = made.Stdin
+	var out strings.Builder
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f.CloseChild()
+	f.Copy()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		closed := make(chan struct{})
+		close(closed)
+		ended <- f.End(0, closed)
+	}()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("End waits")
+	}
+	return out.String()
+}
+
+// A command cannot write to the pipe that is its caller's standard input, from which a shell reads a script. It takes
+// out of that what it has read, and no more.
+func TestCallersPipe(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ in, script, out, left string }{
+		"writes":      {"one\ntwo\n", `read x; echo $x; timeout 0.2 sh -c "echo injected >/proc/self/fd/0"; :`, "one\n", "two\n"},
+		"reads one":   {"one\ntwo\n", `read x; echo $x`, "one\n", "two\n"},
+		"reads none":  {"one\ntwo\n", `:`, "", "one\ntwo\n"},
+		"reads all":   {"one\ntwo\n", `cat`, "one\ntwo\n", ""},
+		"fills":       {"one\n", `timeout 0.2 dd if=/dev/zero of=/proc/self/fd/0 bs=1000 count=20 2>/dev/null; :`, "", "one\n"},
+		"closes":      {"one\n", `exec <&-; sleep 0.1`, "", "one\n"},
+		"is held":     {"one\ntwo\n", `read x; echo $x; sleep 30 <&0 >/dev/null & :`, "one\n", "two\n"},
+		"nothing yet": {"", `echo`, "\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			read, write, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer read.Close()
+			io.WriteString(write, c.in)
+			if name == "reads all" {
+				write.Close()
+			}
+			defer write.Close()
+			if out := reads(t, read, c.script); out != c.out {
+				t.Errorf("it read %q", out)
+			}
+			write.Close()
+			if left, err := io.ReadAll(read); string(left) != c.left {
+				t.Errorf("left are %q, %v", left, err)
+			}
+		})
+	}
+}
+
+// A pipe passes on more than it holds, and its end.
+func TestCallersPipeOfMuch(t *testing.T) {
+	t.Parallel()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	const size = 20 << 20
+	go func() {
+		for i := range size / 8 {
+			fmt.Fprintf(write, "%07d\n", i)
+		}
+		write.Close()
+	}()
+	if out := reads(t, read, "cksum; sleep 0.01"); !strings.Contains(out, fmt.Sprint(" ", size)) {
+		t.Errorf("%q", out)
+	}
+}
+
+// The offset of a caller's file never moves to before what the command was given, and what a command leaves running
+// keeps nobody waiting.
+func TestOffset(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ script, out, left string }{
+		"writes":  {`read x; echo $x; printf %0100d 7 >/proc/self/fd/0`, "two\n", "two\nthree\n"}, // as if it had read nothing
+		"reads":   {`read x; echo $x`, "two\n", "three\n"},
+		"is held": {`read x; echo $x; sleep 30 >/dev/null 3>/proc/self/fd/0 & sleep 0.1`, "two\n", "three\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "file")
+			if err := os.WriteFile(file, []byte("one\ntwo\nthree\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f, err := os.Open(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			f.Seek(int64(len("one\n")), io.SeekStart)
+			out := reads(t, f, c.script)
+			if left, err := io.ReadAll(f); out != c.out || string(left) != c.left {
+				t.Errorf("it read %q; left are %q, %v", out, left, err)
+			}
+		})
+	}
+}
+
+// Who takes bytes out of a shared pipe at its command's end keeps nobody waiting.
+func TestDrainOfLess(t *testing.T) {
+	t.Parallel()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	defer write.Close()
+	io.WriteString(write, "few")
+	got := make(chan string, 1)
+	go func() {
+		text, _ := io.ReadAll(io.LimitReader(waiting{read}, 100))
+		got <- string(text)
+	}()
+	select {
+	case text := <-got:
+		if text != "few" {
+			t.Errorf("%q", text)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it waits")
+	}
+}
