@@ -2,6 +2,8 @@ package stdio
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"time"
@@ -17,22 +19,41 @@ import (
 // could open that for writing, and would give the shell another script. Nobody else should read the
 // caller's pipe at the same time.
 type mirror struct {
-	from, to *os.File
-	size     int           // of to, in bytes
-	ended    chan struct{} // closed by stop
-	done     chan struct{}
+	from, to, back *os.File      // back reads what to wrote
+	done           chan struct{} // closed at the end of run
+	err            error         // why run ended too early
 }
 
-// mirrored returns the command's pipe for the caller's.
+// mirrored returns the command's pipe for the caller's. It is nil, as for no input, where the caller's is
+// open only for writing: to read there would be to take what is meant for others.
 func (f *Files) mirrored(stdin *os.File) (*os.File, error) {
+	writes := false
+	err := frame.Control(stdin, func(fd int) error {
+		mode, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+		writes = mode&unix.O_ACCMODE == unix.O_WRONLY
+		return err
+	})
+	if err != nil || writes {
+		return nil, err
+	}
 	from, err := reopen(stdin)
-	if err != nil {
+	if errors.Is(err, fs.ErrPermission) {
 		return stdin, nil // it is another user's, and the command could not open it either
+	} else if err != nil {
+		return nil, err
 	}
 	f.parent = append(f.parent, from)
 	read, write, err := f.Pipe(true)
-	f.mirror = &mirror{from: from, to: write, ended: make(chan struct{}), done: make(chan struct{})}
-	return read, err
+	if err != nil {
+		return nil, err
+	}
+	back, err := reopen(read)
+	if err != nil {
+		return nil, err
+	}
+	f.parent = append(f.parent, back)
+	f.mirror = &mirror{from: from, to: write, back: back, done: make(chan struct{})}
+	return read, nil
 }
 
 // reopen opens a pipe again to read from it without a wait, which does not concern others who have it.
@@ -47,77 +68,60 @@ func reopen(pipe *os.File) (again *os.File, err error) {
 	return again, err
 }
 
-// run shows until one of both ends.
+// Sizes of the command's pipe, in bytes: of one page, and of as much as the caller's mostly holds.
+const onePage, manyPages = 4 << 10, 64 << 10
+
+// run shows until one of both ends. The command's pipe is full with what it shows: the kernel says when
+// the command reads of that. What it leaves is then taken back, and shown again.
 func (m *mirror) run() {
 	defer close(m.done)
 	defer m.to.Close()
 	from, err := m.from.SyscallConn()
-	for err == nil {
+	to, toErr := m.to.SyscallConn()
+	buf := make([]byte, manyPages) // one read takes all back: none comes between
+	many := true
+	for err == nil && toErr == nil {
 		var shown int64
 		var failed error
 		err = from.Read(func(fd uintptr) bool {
 			failed = frame.Control(m.to, func(to int) (err error) {
-				m.resize(to)
-				shown, err = unix.Tee(int(fd), to, maxShown, unix.SPLICE_F_NONBLOCK)
+				size := onePage
+				if many && waitingIn(m.from) >= manyPages {
+					size = manyPages
+				}
+				if now, _ := unix.FcntlInt(uintptr(to), unix.F_GETPIPE_SZ, 0); now != size {
+					unix.FcntlInt(uintptr(to), unix.F_SETPIPE_SZ, size)
+				}
+				shown, err = unix.Tee(int(fd), to, manyPages, unix.SPLICE_F_NONBLOCK)
 				return err
 			})
-			return !errors.Is(failed, unix.EAGAIN)
+			return failed != unix.EAGAIN
 		})
 		if err != nil || failed != nil || shown == 0 {
+			if number, ok := failed.(unix.Errno); ok && number != unix.EAGAIN {
+				m.err = fmt.Errorf("stdin: tee: %w", number)
+			}
 			return
 		}
-		over := m.awaitRead()
-		discard(m.from, shown-int64(waitingIn(m.to)))
-		if over {
-			return
-		}
-	}
-}
-
-// Sizes of the command's pipe, in bytes: of one page, and of as much as the caller's mostly holds. The
-// kernel says when a full pipe is read.
-const onePage, manyPages, maxShown = 4 << 10, 64 << 10, 1 << 30
-
-// resize makes the empty pipe of the command one that is full when it shows what waits.
-func (m *mirror) resize(to int) {
-	size := onePage
-	if waitingIn(m.from) >= manyPages {
-		size = manyPages
-	}
-	if size != m.size {
-		unix.FcntlInt(uintptr(to), unix.F_SETPIPE_SZ, size)
-		m.size = size
-	}
-}
-
-// How long to wait between two looks at a pipe that is not full.
-const minLook, maxLook = 10 * time.Microsecond, 20 * time.Millisecond
-
-// awaitRead waits until the command has read all, or has ended; over says the latter.
-func (m *mirror) awaitRead() (over bool) {
-	to, err := m.to.SyscallConn()
-	if err == nil {
-		err = to.Write(func(fd uintptr) bool {
+		toErr = to.Write(func(fd uintptr) bool {
 			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, 0)
-			return n > 0 || err != nil && err != unix.EINTR
+			return n > 0 || err != nil
 		})
+		// A command can write to its pipe, too.
+		left := discard(m.back, shown, buf)
+		discard(m.from, shown-left, buf)
+		// Pages of a pipe can be larger, and a few of them do not fill many.
+		many = left < shown
 	}
-	for wait := minLook; err == nil && waitingIn(m.to) > 0; wait = min(2*wait, maxLook) {
-		select {
-		case <-m.ended:
-			return true
-		case <-time.After(wait):
-		}
-	}
-	return err != nil
 }
 
 // stop ends the copy after the command has ended. A nil mirror has nothing to copy.
-func (m *mirror) stop() {
-	if m != nil {
-		close(m.ended)
-		m.from.SetReadDeadline(time.Unix(1, 0))
-		m.to.SetWriteDeadline(time.Unix(1, 0))
-		<-m.done
+func (m *mirror) stop() error {
+	if m == nil {
+		return nil
 	}
+	m.from.SetReadDeadline(time.Unix(1, 0))
+	m.to.SetWriteDeadline(time.Unix(1, 0))
+	<-m.done
+	return m.err
 }

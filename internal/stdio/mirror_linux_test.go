@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // reads runs a shell script with a standard input, as a confined command, and returns its output.
@@ -62,7 +64,7 @@ func TestCallersPipe(t *testing.T) {
 		"reads all":   {"one\ntwo\n", `cat`, "one\ntwo\n", ""},
 		"fills":       {"one\n", `timeout 0.2 dd if=/dev/zero of=/proc/self/fd/0 bs=1000 count=20 2>/dev/null; :`, "", "one\n"},
 		"closes":      {"one\n", `exec <&-; sleep 0.1`, "", "one\n"},
-		"is held":     {"one\ntwo\n", `read x; echo $x; sleep 30 <&0 >/dev/null & :`, "one\n", "two\n"},
+		"is held":     {"one\ntwo\n", `read x; echo $x; exec 3<&0; sleep 30 >/dev/null & :`, "one\n", "two\n"},
 		"nothing yet": {"", `echo`, "\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,6 +87,77 @@ func TestCallersPipe(t *testing.T) {
 				t.Errorf("left are %q, %v", left, err)
 			}
 		})
+	}
+}
+
+// What a command leaves running reads nothing twice: the rest is only the caller's.
+func TestCallersPipeIsTakenBack(t *testing.T) {
+	t.Parallel()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	io.WriteString(write, "one\ntwo\n")
+	later := filepath.Join(t.TempDir(), "later")
+	reads(t, read, "read x; exec 3<&0; { sleep 0.3; cat <&3 >"+later+".new; mv "+later+".new "+later+"; } >/dev/null &")
+	write.Close()
+	text, err := os.ReadFile(later)
+	for range 500 {
+		if err == nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+		text, err = os.ReadFile(later)
+	}
+	if err != nil || len(text) > 0 {
+		t.Errorf("it read %q, %v", text, err)
+	}
+	if left, err := io.ReadAll(read); string(left) != "two\n" {
+		t.Errorf("left are %q, %v", left, err)
+	}
+}
+
+// Nothing is read out of a pipe that the caller has only for writing: that is meant for others.
+func TestCallersPipeForWriting(t *testing.T) {
+	t.Parallel()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	defer write.Close()
+	io.WriteString(write, "earlier\n")
+	if out := reads(t, write, "timeout 1 cat 2>/dev/null; :"); out != "" {
+		t.Errorf("it read %q", out)
+	}
+}
+
+// A command that reads a page of many costs nothing while it does not read on, and no command makes its
+// host busy: not by another size of its pipe, and not by what it writes to that.
+func TestCallersPipeAtRest(t *testing.T) {
+	for name, script := range map[string]string{
+		"reads a page": `dd bs=4096 count=1 of=/dev/null 2>/dev/null; sleep 1`,
+		"resizes":      `perl -e 'fcntl(STDIN, 1031, 1 << 20); sleep 1'`,
+		"writes":       `echo more >/proc/self/fd/0 & sleep 1; kill $!; :`,
+	} {
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		write.Write(make([]byte, manyPages))
+		var before, after unix.Rusage
+		unix.Getrusage(unix.RUSAGE_SELF, &before)
+		reads(t, read, script)
+		unix.Getrusage(unix.RUSAGE_SELF, &after)
+		if used := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano(); used > int64(400*time.Millisecond) {
+			t.Errorf("%s: it took %v", name, time.Duration(used))
+		}
+		if n := after.Nvcsw - before.Nvcsw; n > 200 {
+			t.Errorf("%s: it woke %d times", name, n)
+		}
+		write.Close()
+		read.Close()
 	}
 }
 

@@ -281,8 +281,7 @@ func (f *Files) End(delay time.Duration, more <-chan struct{}) error {
 	for _, o := range f.sharedPipes {
 		o.read.SetReadDeadline(time.Unix(1, 0)) // the copy then takes only what is in the pipe
 	}
-	f.mirror.stop()
-	stdinErr := f.stdin.stop()
+	stdinErr := cmp.Or(f.mirror.stop(), f.stdin.stop())
 	outputErr := f.waitCopied(delay, more)
 	f.Close()
 	return cmp.Or(stdinErr, outputErr)
