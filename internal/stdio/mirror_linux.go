@@ -78,7 +78,12 @@ func (m *mirror) run() {
 	defer m.to.Close()
 	from, err := m.from.SyscallConn()
 	to, toErr := m.to.SyscallConn()
-	buf := make([]byte, manyPages) // one read takes all back: none comes between
+	null, nullErr := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if nullErr != nil {
+		m.err = nullErr
+		return
+	}
+	defer null.Close()
 	many := true
 	for err == nil && toErr == nil {
 		var shown int64
@@ -108,11 +113,29 @@ func (m *mirror) run() {
 			return n > 0 || err != nil
 		})
 		// A command can write to its pipe, too.
-		left := discard(m.back, shown, buf)
-		discard(m.from, shown-left, buf)
+		left := move(m.back, null, shown)
+		move(m.from, null, shown-left)
 		// Pages of a pipe can be larger, and a few of them do not fill many.
 		many = left < shown
 	}
+}
+
+// move moves up to most bytes out of a pipe, as far as they are there now. It does so at once, also from
+// a pipe in packet mode, out of which each read takes one packet: between two reads the command could
+// read, and what is taken back would no longer be the end of what it was shown.
+func move(pipe, to *os.File, most int64) (n int64) {
+	frame.Control(pipe, func(from int) error {
+		return frame.Control(to, func(to int) error {
+			for n < most {
+				got, err := unix.Splice(from, nil, to, nil, int(most-n), unix.SPLICE_F_NONBLOCK)
+				if n += max(got, 0); got == 0 || err != nil && err != unix.EINTR {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	return n
 }
 
 // stop ends the copy after the command has ended. A nil mirror has nothing to copy.
