@@ -125,7 +125,7 @@ func (f *Files) input(s *Streams) (*os.File, error) {
 		// By /proc/self/fd/0 a command could open a regular file or a pipe again, and write to what it may
 		// only read.
 		switch info, err := stdin.Stat(); {
-		case err == nil && s.Confined && info.Mode()&os.ModeNamedPipe != 0:
+		case err == nil && s.Confined && info.Mode()&os.ModeNamedPipe != 0 && !slices.Contains(f.child, stdin): // Pipe made that one, which nobody else reads
 			return f.mirrored(stdin)
 		case err != nil || !info.Mode().IsRegular() || !s.Confined:
 			return stdin, nil
