@@ -1,11 +1,13 @@
 package stdio
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -161,23 +163,35 @@ func TestCallersPipeAtRest(t *testing.T) {
 	}
 }
 
-// A pipe passes on more than it holds, and its end.
+// A pipe passes on more than it holds, and its end: also one in packet mode, out of which each read takes a packet.
 func TestCallersPipeOfMuch(t *testing.T) {
 	t.Parallel()
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer read.Close()
-	const size = 20 << 20
-	go func() {
-		for i := range size / 8 {
-			fmt.Fprintf(write, "%07d\n", i)
-		}
-		write.Close()
-	}()
-	if out := reads(t, read, "cksum; sleep 0.01"); !strings.Contains(out, fmt.Sprint(" ", size)) {
-		t.Errorf("%q", out)
+	for name, flags := range map[string]int{"bytes": 0, "packets": unix.O_DIRECT} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var fds [2]int
+			if err := unix.Pipe2(fds[:], flags|unix.O_CLOEXEC); err != nil {
+				t.Fatal(err)
+			}
+			read, write := os.NewFile(uintptr(fds[0]), "read"), os.NewFile(uintptr(fds[1]), "write")
+			defer read.Close()
+			const size, packet = 20 << 20, 4 << 10
+			sum := sha256.New()
+			var text []byte
+			for i := range size / 8 {
+				text = fmt.Appendf(text, "%07d\n", i)
+			}
+			sum.Write(text)
+			go func() {
+				for part := range slices.Chunk(text, packet) {
+					write.Write(part)
+				}
+				write.Close()
+			}()
+			if out := reads(t, read, "dd bs=64k 2>/dev/null | sha256sum; sleep 0.01"); !strings.HasPrefix(out, fmt.Sprintf("%x", sum.Sum(nil))) {
+				t.Errorf("%q", out)
+			}
+		})
 	}
 }
 
