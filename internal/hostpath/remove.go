@@ -20,7 +20,7 @@ import (
 const maxDepth = 64
 
 // maxNames is how many names of a directory RemoveTree holds at once: a command can make millions.
-const maxNames = 10_000
+const maxNames = 1000
 
 // maxLate is how often RemoveTree starts over after others have put something in its way.
 const maxLate = 16

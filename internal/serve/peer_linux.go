@@ -74,10 +74,14 @@ func identityOf(dir string) (Identity, error) {
 	const nice, priority, policy = 19, 40, 41
 	id["nice"] = proc.StatField(string(stat), nice)
 	id["scheduling"] = proc.StatField(string(stat), priority) + " " + proc.StatField(string(stat), policy)
-	const process = 1                          // IOPRIO_WHO_PROCESS
+	const process, none, bestEffort = 1, 0, 2  // of IOPRIO_WHO and IOPRIO_CLASS
 	pid, _ := strconv.Atoi(filepath.Base(dir)) // 0 is this one
 	disk, _, _ := unix.Syscall(unix.SYS_IOPRIO_GET, process, uintptr(pid), 0)
-	id["scheduling"] += " " + strconv.Itoa(int(disk>>13)) // the class; the rest may follow from nice
+	class := disk >> 13 // the rest may follow from nice
+	if class == none {
+		class = bestEffort // some kernels say the one, some the other, of a process that has set none
+	}
+	id["scheduling"] += " " + strconv.Itoa(int(class))
 	return id, nil
 }
 
