@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -66,37 +67,36 @@ func RemoveTree(ctx context.Context, base, name string) error {
 }
 
 // empty removes the content of dir; path is only for the error. It moves directories below maxDepth
-// to top. After a failure it tries the next name. It returns the first error.
+// to top. After a failure it tries the next name. It returns the first error. A file system may pass
+// over names while others go: of more than maxNames, empty looks for the rest until nothing more goes.
 func empty(ctx context.Context, top, dir int, path string, depth int) (moved bool, err error) {
-	fd, err := Openat(dir, ".", listing, 0)
-	if err == unix.ENOENT { // another process has removed it
-		return false, nil
-	} else if err != nil {
-		return false, err
-	}
-	defer unix.Close(fd)
-	var first error
-	for {
-		entries, err := Entries(fd, maxNames)
-		for _, e := range entries {
-			if err := ctx.Err(); err != nil {
-				return false, err
-			}
-			at := filepath.Join(path, e.Name)
-			m, err := remove(ctx, top, dir, e.Name, at, depth)
-			moved = moved || m
-			if err != nil && !errors.Is(err, ErrNotRemoved) && ctx.Err() == nil {
-				err = fmt.Errorf("%q %w: %w", at, ErrNotRemoved, err)
-			}
-			first = cmp.Or(first, err)
+	for late, again := 0, true; again && late < maxLate; late++ {
+		if _, err := unix.Seek(dir, 0, io.SeekStart); err != nil {
+			return moved, err
 		}
-		switch {
-		case err == unix.ENOENT, err == nil && len(entries) == 0:
-			return moved, first
-		case err != nil:
-			return moved, cmp.Or(first, err)
+		err, again = nil, false
+		for part := 0; ; part++ {
+			entries, listErr := Entries(dir, maxNames)
+			for _, e := range entries {
+				if err := ctx.Err(); err != nil {
+					return false, err
+				}
+				at := filepath.Join(path, e.Name)
+				m, failed := remove(ctx, top, dir, e.Name, at, depth)
+				moved, again = moved || m, again || failed == nil && part > 0
+				if failed != nil && !errors.Is(failed, ErrNotRemoved) && ctx.Err() == nil {
+					failed = fmt.Errorf("%q %w: %w", at, ErrNotRemoved, failed)
+				}
+				err = cmp.Or(err, failed)
+			}
+			if listErr == unix.ENOENT || listErr == nil && len(entries) == 0 { // another process has removed dir, or this is all
+				break
+			} else if listErr != nil {
+				return moved, cmp.Or(err, listErr)
+			}
 		}
 	}
+	return moved, err
 }
 
 // ErrNotRemoved is wrapped by the error for a file that RemoveTree could not remove.

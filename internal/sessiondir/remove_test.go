@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -55,6 +56,29 @@ func TestRemoveDeepTree(t *testing.T) {
 	name := strings.Repeat("d", 200) // far beyond PATH_MAX
 	deep(t, base, name, 10000, nil)
 	if err := RemoveTree(t.Context(), base, name); err != nil || exists(filepath.Join(base, name)) {
+		t.Error(err)
+	}
+}
+
+// A process with few descriptors left can remove a tree, however deep it is.
+func TestRemoveTreeNeedsFewDescriptors(t *testing.T) {
+	const few = "SBXHOST_TEST_FEW"
+	base := os.Getenv(few)
+	if base == "" {
+		t.Parallel()
+		base = tempDir(t)
+		deep(t, base, "d", 200, nil)
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), few+"="+base)
+		if out, err := cmd.CombinedOutput(); err != nil || exists(base+"/d") {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 100, Max: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveTree(t.Context(), base, "d"); err != nil {
 		t.Error(err)
 	}
 }
