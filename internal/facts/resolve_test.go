@@ -193,7 +193,7 @@ func TestUsablePath(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink(tr.project+"/bin", tr.base+"/tools/planted"); err != nil {
+	if err := errors.Join(os.Symlink(tr.project+"/bin", tr.base+"/tools/planted"), os.Symlink(tr.project+"/later-on", tr.base+"/outside/by"), os.Symlink("/usr/bin", tr.project+"/later-on")); err != nil {
 		t.Fatal(err)
 	}
 	out, err := tr.machine(t).resolve(t.Context(), "fast", view.Definition{Workdir: "/w", BindPaths: []view.Bind{
@@ -205,7 +205,7 @@ func TestUsablePath(t *testing.T) {
 	}
 	for dir, want := range map[string]bool{
 		"/usr/bin": true, "/usr/bin/": true, "/no/such": true, tr.base + "/outside/bin": true, tr.base + "/outside/good": true, "/tools/bin": true,
-		tr.base + "/outside/link": false, tr.base + "/outside/through/bin": false, tr.base + "/outside/chain": false, tr.base + "/outside/missing": false,
+		tr.base + "/outside/link": false, tr.base + "/outside/through/bin": false, tr.base + "/outside/chain": false, tr.base + "/outside/missing": false, tr.base + "/outside/by": false,
 		tr.base + "/outside/loop": false, tr.base + "/outside/shared": false, tr.base + "/outside/up/../bin": false, "/tools/planted": false,
 		"/w/bin": false, "/w/later": false, "/w": false, "/shared/bin": false, "/part/bin": false, "/usr/../w/bin": false,
 		tr.project + "/bin": false, "/proc/self/cwd": false, "/tmp/x": false, tr.home + "/bin": false,

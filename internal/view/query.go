@@ -67,8 +67,8 @@ func WritableInside(spec *shared.Spec, p string) bool {
 }
 
 // UsableInPath reports whether a directory may be in a command's PATH: no command can plant a
-// program for the next one in it, or where its symlinks lead. A directory that cannot be followed is
-// useless there; one through /proc/self leads the command elsewhere.
+// program for the next one in it, or where its symlinks lead or can be led. A directory that cannot be
+// followed is useless there; one through /proc/self leads the command elsewhere.
 func (v *View) UsableInPath(spec *shared.Spec, dir string) bool {
 	clean := path.Clean(dir)
 	host := dir // as spelled: Clean is wrong for a ".." after a symlink
@@ -80,7 +80,7 @@ func (v *View) UsableInPath(spec *shared.Spec, dir string) bool {
 		host = at
 	}
 	way := v.facts.Follow(host)
-	return way.Err == nil && !slices.ContainsFunc(way.Links, paths.ProcessSpecific) && !WritableInside(spec, clean) && !v.Creatable(way.End) &&
+	return way.Err == nil && v.replaceableLink(&way) == "" && !slices.ContainsFunc(way.Links, paths.ProcessSpecific) && !WritableInside(spec, clean) && !v.Creatable(way.End) &&
 		(way.End == path.Clean(host) || !WritableInside(spec, way.End))
 }
 
