@@ -106,7 +106,7 @@ func New(c Config) *Machine {
 
 // Close removes the files of certificates, and the mark for a next command.
 func (m *Machine) Close() {
-	if k := m.mark.Swap(noMark); k != nil {
+	if k := m.mark.Swap(noMark); k != nil && k != noMark {
 		k.end(true)
 	}
 	m.certificates.copies.Range(func(file, _ any) bool {

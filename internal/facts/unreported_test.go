@@ -228,6 +228,7 @@ func TestKeptMark(t *testing.T) {
 	last = resolve(m, 0)
 	m.Begin(last)
 	m.Close()
+	m.Close()
 	last.End(true, true)
 	files(1) // of the one that still runs
 }
