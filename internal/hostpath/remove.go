@@ -20,8 +20,9 @@ import (
 // nest directories deeper than there are file descriptors.
 const maxDepth = 64
 
-// maxNames is how many names of a directory RemoveTree holds at once: a command can make millions.
-const maxNames = 1000
+// maxNames is how many names of a directory RemoveTree holds at once, in each of maxDepth: a command can
+// make millions.
+const maxNames = 1_000
 
 // maxLate is how often RemoveTree starts over after others have put something in its way.
 const maxLate = 16
