@@ -51,6 +51,9 @@ func sweep(ctx context.Context, base string, now time.Time) (removed []string, e
 		// A command that begins in a named one meanwhile would find it locked.
 		young := func() bool {
 			fi, err := os.Lstat(filepath.Join(dir, lockFile))
+			if errors.Is(err, fs.ErrNotExist) { // it is being made
+				fi, err = os.Lstat(dir)
+			}
 			return err == nil && strings.HasPrefix(name, namedPrefix) && now.Sub(fi.ModTime()) <= namedMaxAge
 		}
 		if young() {
