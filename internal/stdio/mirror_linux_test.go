@@ -55,6 +55,20 @@ func reads(t *testing.T, stdin io.Reader, script string) string {
 	return out.String()
 }
 
+// callersPipe makes a pipe in which a text waits.
+func callersPipe(t *testing.T, text string) (read, write *os.File) {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { read.Close(); write.Close() })
+	if _, err := io.WriteString(write, text); err != nil {
+		t.Fatal(err)
+	}
+	return read, write
+}
+
 // A command cannot write to the pipe that is its caller's standard input, from which a shell reads a script. It takes
 // out of that what it has read, and no more.
 func TestCallersPipe(t *testing.T) {
@@ -71,16 +85,10 @@ func TestCallersPipe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			read, write, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer read.Close()
-			io.WriteString(write, c.in)
+			read, write := callersPipe(t, c.in)
 			if name == "reads all" {
 				write.Close()
 			}
-			defer write.Close()
 			if out := reads(t, read, c.script); out != c.out {
 				t.Errorf("it read %q", out)
 			}
@@ -95,24 +103,19 @@ func TestCallersPipe(t *testing.T) {
 // What a command leaves running reads nothing twice: the rest is only the caller's.
 func TestCallersPipeIsTakenBack(t *testing.T) {
 	t.Parallel()
-	read, write, err := os.Pipe()
-	if err != nil {
+	read, write := callersPipe(t, "one\ntwo\n")
+	begin, later := filepath.Join(t.TempDir(), "begin"), filepath.Join(t.TempDir(), "later")
+	for _, p := range []string{begin, later} {
+		if err := unix.Mkfifo(p, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reads(t, read, "read x; exec 3<&0; { read x <"+begin+"; cat <&3 >"+later+"; } >/dev/null &")
+	write.Close()
+	if err := os.WriteFile(begin, []byte("\n"), 0); err != nil {
 		t.Fatal(err)
 	}
-	defer read.Close()
-	io.WriteString(write, "one\ntwo\n")
-	later := filepath.Join(t.TempDir(), "later")
-	reads(t, read, "read x; exec 3<&0; { sleep 0.3; cat <&3 >"+later+".new; mv "+later+".new "+later+"; } >/dev/null &")
-	write.Close()
-	text, err := os.ReadFile(later)
-	for range 500 {
-		if err == nil {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-		text, err = os.ReadFile(later)
-	}
-	if err != nil || len(text) > 0 {
+	if text, err := os.ReadFile(later); err != nil || len(text) > 0 {
 		t.Errorf("it read %q, %v", text, err)
 	}
 	if left, err := io.ReadAll(read); string(left) != "two\n" {
@@ -123,13 +126,7 @@ func TestCallersPipeIsTakenBack(t *testing.T) {
 // Nothing is read out of a pipe that the caller has only for writing: that is meant for others.
 func TestCallersPipeForWriting(t *testing.T) {
 	t.Parallel()
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer read.Close()
-	defer write.Close()
-	io.WriteString(write, "earlier\n")
+	_, write := callersPipe(t, "earlier\n")
 	if out := reads(t, write, "timeout 1 cat 2>/dev/null; :"); out != "" {
 		t.Errorf("it read %q", out)
 	}

@@ -166,12 +166,14 @@ func TestPTYOfManyWords(t *testing.T) {
 					}
 				}
 			}()
+			if _, err := (terminalReader{p}).Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
 			copied := make(chan error, 1)
 			go func() {
 				_, err := io.Copy(io.Discard, terminalReader{p})
 				copied <- err
 			}()
-			time.Sleep(50 * time.Millisecond)
 			p.ended()
 			select {
 			case err := <-copied:
