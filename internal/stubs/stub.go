@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -160,8 +161,8 @@ func createNamed(dir int, name, content string) (fd int, err error) {
 }
 
 func emptyDir(fd int) bool {
-	names, err := list(fd)
-	return err == nil && len(names) == 0
+	entries, err := list(fd, 0)
+	return err == nil && len(entries) == 0
 }
 
 // pathHoldsWork reports whether a directory contains something other than stubs. A removed directory was a
@@ -179,25 +180,19 @@ func pathHoldsWork(path string) bool {
 // loses its claims one by one: the claim to a directory may be gone before the claims to its
 // content.
 func holdsWork(fd int) bool {
-	names, _ := list(fd)
-	return slices.ContainsFunc(names, func(name string) bool {
+	entries, _ := list(fd, math.MaxInt)
+	return slices.ContainsFunc(entries, func(e hostpath.Entry) bool {
 		var st unix.Stat_t
-		return unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && !marked(&st)
+		return unix.Fstatat(fd, e.Name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && !marked(&st)
 	})
 }
 
-// list returns the names in a directory that is open for reading.
-func list(fd int) (names []string, err error) {
-	_, err = unix.Seek(fd, 0, io.SeekStart)
-	for buf := make([]byte, 4<<10); err == nil; {
-		var n int
-		err = hostpath.Retry(func() (err error) { n, err = unix.ReadDirent(fd, buf); return err })
-		if n <= 0 {
-			break
-		}
-		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+// list returns the entries of a directory that is open for reading, and stops soon after limit.
+func list(fd, limit int) ([]hostpath.Entry, error) {
+	if _, err := unix.Seek(fd, 0, io.SeekStart); err != nil {
+		return nil, err
 	}
-	return names, err
+	return hostpath.Entries(fd, limit)
 }
 
 // claim opens the file at a stub's path, in its directory, and shares a lock on it with all processes
