@@ -592,6 +592,8 @@ func gitAttacks() []attack {
 				git update-index --add --cacheinfo 100644,$b,.vscode/tasks.json
 				git commit-tree -p HEAD -p $(git commit-tree -p HEAD -m i HEAD^{tree}) -m s $(git write-tree) >.git/MERGE_AUTOSTASH; rm $GIT_INDEX_FILE`},
 			act: commit + "; cat .vscode/tasks.json"},
+		{name: "a link in the git directory, behind which a directory becomes a link", setup: initial + "mkdir t; ln -sf ../t/m .git/COMMIT_EDITMSG", told: true, reported: `COMMIT_EDITMSG" is a symlink`,
+			commands: []string{"rmdir t; ln -s $B/home t"}, act: commit + "; test -e $B/home/m && $B/tools/evil"},
 		{name: "a git directory that is none any more", setup: initial + "true", told: true, reported: "is not a git directory",
 			commands: []string{`echo none >.git/HEAD; mkdir objects refs; echo ref: refs/heads/main >HEAD; printf '[protocol "ext"]\nallow = always\n[remote "origin"]\nurl = "ext::%s/tools/evil"\n' "$B" >config`},
 			act:      "git fetch -q"},

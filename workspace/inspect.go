@@ -364,8 +364,8 @@ func linksOf(dir string) Acts {
 				found.Unclear(fmt.Sprintf("git: %.300q is a hard link, and git writes to the file, which has other names", p))
 			}
 		})
-		for _, p := range links { // one that led elsewhere before is told again
-			found[actsUnclear+fmt.Sprintf("git: %.300q is a symlink, and git writes to what it leads to", p)], _ = os.Readlink(p)
+		for _, p := range links { // one that led elsewhere before is told again, also if what it leads to is a symlink now
+			found[actsUnclear+fmt.Sprintf("git: %.300q is a symlink, and git writes to what it leads to", p)], _, _ = hostpath.Follow("/", p, func(string) {}, nil)
 		}
 		if !all {
 			found[actsUnclear+fmt.Sprintf("git: there are more than %d entries in %.300q", maxLinked, top)] = unknown()
