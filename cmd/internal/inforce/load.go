@@ -115,11 +115,10 @@ func (c *Caller) Load(ctx context.Context, explicit string) (*Config, error) {
 	if diags.HasErrors() {
 		return nil, &InvalidError{file, diags}
 	}
-	switch origin {
-	case config.OriginWorkspace:
+	if origin == config.OriginWorkspace {
 		options.TrustChecked = append(options.Protected, c.trustedBelow(filepath.Dir(path))...)
 		options.Protected = nil
-	case config.OriginUser, config.OriginBuiltin: // the file itself is obeyed unchecked
+	} else { // the file itself is obeyed unchecked
 		options.TrustChecked = c.trustedBelow(options.Workspace.Root)
 	}
 	return &Config{file, origin, options}, nil
@@ -132,7 +131,7 @@ func (c *Caller) trustedBelow(dir string) (files []string) {
 	if err != nil {
 		return nil
 	}
-	list, _ := store.TrustList() // Load has just read it
+	list, _ := store.TrustList() // else nothing is trusted
 	if dir = c.Absolute(dir); len(list) > 0 {
 		for top := range paths.Up(dir) {
 			if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
