@@ -741,6 +741,11 @@ func instructionAttacks(short bool) []attack {
 			commands: []string{hook + " >.sl/config", "rm -rf .sl/config; mv .sl elsewhere; true", "mkdir -p .sl; " + hook + " >.sl/config"}, allowed: "echo >.sl/store/x"},
 		attack{name: "hooks of hg in a new repository", setup: initial + "true", act: "sh a/.hg/hgrc", told: true, reported: `w/a/.hg/hgrc"`,
 			commands: []string{"mkdir -p a/.hg; " + hook + " >a/.hg/hgrc"}})
+	// Of a clone in a directory of tools, and of the user's own: links in the workspace's worktrees are not followed.
+	attacks = append(attacks,
+		attack{name: "what a link in a clone in .claude leads to", act: "sh .claude/skills/foo/x/run", allowed: "echo >modules/x",
+			setup:    initial + "mkdir lib modules; git init -q .claude/skills/foo; ln -s ../../../lib .claude/skills/foo/x; git worktree add -q .claude/worktrees/t; ln -s $W/modules .claude/worktrees/t/modules; git add .claude/skills 2>/dev/null; true",
+			commands: []string{"mkdir -p lib; " + hook + " >lib/run"}})
 	// Missing, of those that act unasked: at the top.
 	for i, name := range []string{".vscode", ".claude", ".cursor", ".codex", ".zed", ".gemini", ".opencode"} {
 		attacks = append(attacks, attack{

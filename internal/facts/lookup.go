@@ -150,8 +150,14 @@ func (f *lookup) LinksIn(dir string) view.Links {
 	return once(f.links, dir, func() (found view.Links) {
 		left := 10_000 // entries of the directory and its subdirectories
 		found.Symlinks, found.All = workspace.LinksIn(dir, &left, func(p string) bool {
-			_, err := os.Lstat(filepath.Join(p, ".git"))
-			return err != nil
+			if _, err := os.Lstat(filepath.Join(p, ".git")); err != nil {
+				return filepath.Base(p) != ".git"
+			}
+			l, _ := f.layout(p) // agents keep worktrees of the project there, which others do not obey
+			return !slices.ContainsFunc(f.writable, func(top string) bool {
+				of, _ := f.layout(top)
+				return l.CommonDir != "" && of.CommonDir == l.CommonDir
+			})
 		}, func(p string) {
 			var st unix.Stat_t
 			found.Hard = found.Hard || unix.Lstat(p, &st) == nil && st.Nlink > 1

@@ -19,7 +19,7 @@ type Facts interface {
 	// Empty reports whether a directory has nothing in it except a repository.
 	Empty(dir string) bool
 	// LinksIn finds links in a directory, whose path has no symlinks, and in its subdirectories
-	// that are not work trees of git.
+	// that are no git directories, nor worktrees of the workspace's repositories.
 	LinksIn(dir string) Links
 	// Repository describes git's files in a directory.
 	Repository(dir string) Repository
