@@ -71,9 +71,13 @@ var homeFiles = [...]string{
 	".gitconfig", ".config/git", ".ssh", ".config/fish", ".config/systemd", ".local/share/systemd", ".config/autostart", ".config/environment.d",
 }
 
+// homeLinks are what agents obey in a home directory. Only links there count: to search the rest for more
+// takes long, and no command writes there.
+var homeLinks = append(unaskedInstructions[:], ".claude/CLAUDE.md", ".claude/settings.json", ".claude/skills", ".codex/AGENTS.md", ".codex/config.toml")
+
 // DefaultProtected lists the names that ProtectPathsExcept may have.
 func DefaultProtected() []string {
-	return slices.Concat(unaskedInstructions[:], askedInstructions[:], []string{"*" + workspaceFile}, shellFiles[:], homeFiles[:])
+	return slices.Concat(homeLinks, askedInstructions[:], []string{"*" + workspaceFile}, shellFiles[:], homeFiles[:])
 }
 
 // Instruction returns the name of a path that tools of the host act on, anywhere in a project, as
@@ -152,10 +156,10 @@ func (v *View) defaultProtections(trees []scan.Found) (list []*protection) {
 		if home == "" || way.Err != nil || way.End == "/" {
 			continue
 		}
-		for _, name := range slices.Concat(shellFiles[:], homeFiles[:]) {
+		for _, name := range slices.Concat(shellFiles[:], homeFiles[:], homeLinks) {
 			// A definition may bind it. Also if commands can write nothing there: a link can lead to what they
 			// can write.
-			if p := byDefault(way.End, name); !v.writesIn(p.path) && !v.isExcepted(name) {
+			if p := byDefault(way.End, name); !v.writesIn(p.path) && !v.isExcepted(name) && (!slices.Contains(homeLinks, name) || len(v.facts.Follow(p.path).Links) > 0) {
 				list = append(list, p)
 			}
 		}
