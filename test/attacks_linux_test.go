@@ -747,7 +747,9 @@ func instructionAttacks(short bool) []attack {
 			setup:    initial + "mkdir lib modules; git init -q .claude/skills/foo; ln -s ../../../lib .claude/skills/foo/x; git worktree add -q .claude/worktrees/t; ln -s $W/modules .claude/worktrees/t/modules; git add .claude/skills 2>/dev/null; true",
 			commands: []string{"mkdir -p lib; " + hook + " >lib/run"}},
 		attack{name: "what the user's .claude leads to", setup: initial + "mkdir d; ln -s $W/d $B/home/.claude", commands: []string{hook + " >d/x", "mv d e; mkdir d; " + hook + " >d/x"}, act: "sh $B/home/.claude/x"},
-		attack{name: "what the user's CLAUDE.md leads to", setup: initial + "mkdir d $B/home/.claude; ln -s $W/d/x $B/home/.claude/CLAUDE.md", commands: []string{hook + " >d/x", "mv d e; mkdir d; " + hook + " >d/x"}, act: "sh $B/home/.claude/CLAUDE.md"})
+		attack{name: "what the user's CLAUDE.md leads to", setup: initial + "mkdir d $B/home/.claude; ln -s $W/d/x $B/home/.claude/CLAUDE.md", commands: []string{hook + " >d/x", "mv d e; mkdir d; " + hook + " >d/x"}, act: "sh $B/home/.claude/CLAUDE.md"},
+		attack{name: "the directory of the server's socket", setup: initial + "mkdir -p $B/r/u", env: []string{"XDG_RUNTIME_DIR=$B/r/u"}, definition: `bind_paths = [{ host = "$B/r", read_only = false }]`,
+			commands: []string{"mkdir -p $B/r/u/sbxhost; echo >$B/r/u/sbxhost/serve", "mv $B/r/u $B/r/v; mkdir -p $B/r/u/sbxhost; echo >$B/r/u/sbxhost/serve"}, act: "test -e $B/r/u/sbxhost/serve && $B/tools/evil"})
 	// Missing, of those that act unasked: at the top.
 	for i, name := range []string{".vscode", ".claude", ".cursor", ".codex", ".zed", ".gemini", ".opencode"} {
 		attacks = append(attacks, attack{

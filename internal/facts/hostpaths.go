@@ -79,6 +79,9 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 		add(view.HostState, filepath.Join(owner.Home, ".local/state/sbxhost"), remembered)
 	}
 	add(view.HostState, caller.StateDir(), remembered)
+	if dir := caller.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) { // as serve.Dir has it
+		list = append(list, view.HostPath{Path: filepath.Join(dir, "sbxhost"), Attribute: "XDG_RUNTIME_DIR", Description: "the server of sbx", Kind: view.HostState})
+	}
 	add(view.HostDir, caller.copies(), "configurations for commands")
 	for _, entry := range filepath.SplitList(caller.Getenv("PATH")) {
 		if !filepath.IsAbs(entry) {
