@@ -150,14 +150,17 @@ func (f *lookup) LinksIn(dir string) view.Links {
 	return once(f.links, dir, func() (found view.Links) {
 		left := 10_000 // entries of the directory and its subdirectories
 		found.Symlinks, found.All = workspace.LinksIn(dir, &left, func(p string) bool {
-			if _, err := os.Lstat(filepath.Join(p, ".git")); err != nil {
-				return filepath.Base(p) != ".git"
+			// Agents keep worktrees of the project there, which others do not obey. A command can replace the
+			// directory that .git names, but not this text.
+			text, err := hostpath.ReadNoSymlinks(filepath.Join(p, ".git"), unix.PathMax)
+			gitDir := strings.TrimSpace(strings.TrimPrefix(string(text), "gitdir: "))
+			if !filepath.IsAbs(gitDir) {
+				gitDir = filepath.Join(p, gitDir)
 			}
-			l, _ := f.layout(p) // agents keep worktrees of the project there, which others do not obey
-			return !slices.ContainsFunc(f.writable, func(top string) bool {
-				of, _ := f.layout(top)
-				return l.CommonDir != "" && of.CommonDir == l.CommonDir
-			})
+			return filepath.Base(p) != ".git" && (err != nil || !slices.ContainsFunc(f.writable, func(top string) bool {
+				l, _ := f.layout(top)
+				return strings.HasPrefix(gitDir, l.CommonDir+"/worktrees/")
+			}))
 		}, func(p string) {
 			var st unix.Stat_t
 			found.Hard = found.Hard || unix.Lstat(p, &st) == nil && st.Nlink > 1
