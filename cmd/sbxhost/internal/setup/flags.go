@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -55,19 +54,16 @@ func (f *Flags) Register(a *cli.App, fs *flag.FlagSet) {
 		f.script, f.ScriptFile, f.Scripted = s, "", true
 		if name, ok := strings.CutPrefix(s, "@"); ok {
 			f.ByFile, name = true, a.Absolute(name)
-			own := strings.HasPrefix(name, "/dev/") || strings.HasPrefix(name, "/proc/") // such as a descriptor
-			if info, err := os.Stat(name); !own && (err != nil || info.Mode().IsRegular()) {
+			if !strings.HasPrefix(name, "/dev/") && !strings.HasPrefix(name, "/proc/") {
 				f.ScriptFile = name // readScript reads it
 				return nil
 			}
 			if f.Served {
 				return errors.New("only its client can read this file")
 			}
-			text, err := readPipe(name, own)
-			if err != nil {
-				return err
-			}
+			text, err := os.ReadFile(name) // such as a descriptor, which can be read only once
 			f.script = string(text)
+			return err
 		}
 		return nil
 	})
@@ -120,19 +116,6 @@ func (f *Flags) Register(a *cli.App, fs *flag.FlagSet) {
 		f.Timeout = &v
 		return nil
 	})
-}
-
-// readPipe reads what can be read only once. A command can have put a symlink to a file there by now.
-func readPipe(name string, own bool) ([]byte, error) {
-	pipe, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer pipe.Close()
-	if info, err := pipe.Stat(); err != nil || info.Mode().IsRegular() && !own {
-		return nil, errors.New("it was a pipe, and is another file now")
-	}
-	return io.ReadAll(pipe)
 }
 
 // maxScript is more than any script has, in bytes.
