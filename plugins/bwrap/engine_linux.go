@@ -110,7 +110,7 @@ const (
 
 // launch makes bubblewrap's command line. A descriptor passes the options: it has no limit for
 // their number, and no process list shows them.
-func (s *openSandbox) launch(context.Context, *shared.Command) (_ *cmdengine.Launch, err error) {
+func (s *openSandbox) launch(*shared.Command) (_ *cmdengine.Launch, err error) {
 	launcher, err := locateFor(s.spec)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (s *openSandbox) launch(context.Context, *shared.Command) (_ *cmdengine.Lau
 	l := &cmdengine.Launch{Confinement: sandboxinit.Confinement{Locked: true, Rooted: s.rooted, Writable: mountplan.Writable(drawn.Ops)}}
 	if s.network != nil {
 		// Without Resets: what bubblewrap executes has no right to a raw socket.
-		l.Gate = func(_ context.Context, sockets *sandboxinit.Sockets) (cmdengine.Gate, error) {
+		l.Gate = func(sockets *sandboxinit.Sockets) (cmdengine.Gate, error) {
 			return s.network.Begin(gated.Way{Sockets: sockets.New})
 		}
 	}
@@ -195,7 +195,7 @@ func (s *openSandbox) plan(*shared.Command) (shared.Plan, error) {
 }
 
 // diagnose explains why a launcher ended before its init answered.
-func (s *openSandbox) diagnose(_ context.Context, stderr string, status *syscall.WaitStatus) error {
+func (s *openSandbox) diagnose(stderr string, status *syscall.WaitStatus) error {
 	if !status.Exited() {
 		return nil // killed, which proves nothing about the machine
 	}

@@ -116,7 +116,7 @@ func (b *box) start(ctx context.Context) (v *vessel.Vessel, mounts []sandboxinit
 // is in this process, with sockets that the init has made. An engine's user may not be root, and
 // then cannot give the container addresses that stand for names: programs must use a proxy, which
 // the command's variables name.
-func (b *box) launch(context.Context, *shared.Command) (*cmdengine.Launch, error) {
+func (b *box) launch(*shared.Command) (*cmdengine.Launch, error) {
 	var v *vessel.Vessel
 	var g *gated.Gate
 	var l *cmdengine.Launch
@@ -135,7 +135,7 @@ func (b *box) launch(context.Context, *shared.Command) (*cmdengine.Launch, error
 		Notes: func(rooted bool) []shared.Event { return launchNotes(v.Warnings, rooted) },
 	}
 	if b.network != nil {
-		l.Gate = func(_ context.Context, sockets *sandboxinit.Sockets) (_ cmdengine.Gate, err error) {
+		l.Gate = func(sockets *sandboxinit.Sockets) (_ cmdengine.Gate, err error) {
 			g, err = b.network.Begin(gated.Way{Sockets: sockets.New, Proxy: &gate.Proxy{}})
 			return g, err
 		}

@@ -179,7 +179,7 @@ func (s *openSandbox) domain() (*work, error) {
 }
 
 // launch runs the init itself: there is no launcher.
-func (s *openSandbox) launch(_ context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
+func (s *openSandbox) launch(cmd *shared.Command) (*cmdengine.Launch, error) {
 	w, err := s.domain()
 	if err != nil {
 		return nil, err

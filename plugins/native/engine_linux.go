@@ -161,7 +161,7 @@ type process struct {
 }
 
 // launch describes the init, with its sandbox, for the holder to start.
-func (s *openSandbox) launch(ctx context.Context, cmd *shared.Command) (*cmdengine.Launch, error) {
+func (s *openSandbox) launch(cmd *shared.Command) (*cmdengine.Launch, error) {
 	m, err := s.last[0].Load(), error(nil)
 	if cmd != nil { // without a command the last plan will do; the next one looks at the host
 		if m, err = s.prepare(cmd.TTY); err != nil {
@@ -184,7 +184,7 @@ func (s *openSandbox) launch(ctx context.Context, cmd *shared.Command) (*cmdengi
 		}
 	}
 	if s.network != nil {
-		l.Gate = func(_ context.Context, sockets *sandboxinit.Sockets) (cmdengine.Gate, error) {
+		l.Gate = func(sockets *sandboxinit.Sockets) (cmdengine.Gate, error) {
 			return s.network.Begin(gated.Way{Sockets: sockets.New, Resets: true})
 		}
 	}

@@ -31,7 +31,7 @@ func TestJoinAfterTheHolderDied(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	l, err := a.Launch(t.Context(), &shared.Command{})
+	l, err := a.Launch(&shared.Command{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func newEngine(p platform) shared.Engine {
 }
 
 func (e *engine) attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attachment, error) {
-	launch := func(_ context.Context, cmd *shared.Command) (*cmdengine.Launch, error) { return e.launch(spec, cmd) }
+	launch := func(cmd *shared.Command) (*cmdengine.Launch, error) { return e.launch(spec, cmd) }
 	return &cmdengine.Attachment{Launch: launch}, nil
 }
 

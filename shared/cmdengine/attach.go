@@ -16,7 +16,7 @@ type Attachment struct {
 	// Launch is like [Config.Launch]. A nil cmd means that the command is not known yet: Launch may
 	// return the result for the last command, and stubs that the host holds while commands run may
 	// be missing.
-	Launch func(ctx context.Context, cmd *shared.Command) (*Launch, error)
+	Launch func(cmd *shared.Command) (*Launch, error)
 	// Prepares says that most results of Launch have Same.
 	Prepares bool
 	// Plan is as in Config.
@@ -29,7 +29,7 @@ type Attachment struct {
 	// An event reports how many files a command left there. It may be empty.
 	Fresh string
 	// Diagnose is as in Config.
-	Diagnose func(ctx context.Context, stderr string, status *syscall.WaitStatus) error
+	Diagnose func(stderr string, status *syscall.WaitStatus) error
 	// Renew, for a Session with Processes, replaces the values of the credentials of the Spec's
 	// network, also in a gate that has begun. If it is nil, the session keeps its first values, and
 	// the engine refuses a sandbox with others.
@@ -53,7 +53,7 @@ func (c *Config) attach(ctx context.Context, spec *shared.Spec) (Attachment, err
 		a = *attached
 	}
 	if a.Launch == nil {
-		a.Launch = func(_ context.Context, cmd *shared.Command) (*Launch, error) {
+		a.Launch = func(cmd *shared.Command) (*Launch, error) {
 			launcher, err := c.Launch(spec, cmd)
 			return &Launch{Cmd: launcher}, err
 		}
@@ -87,8 +87,8 @@ func (c *Config) attach(ctx context.Context, spec *shared.Spec) (Attachment, err
 	return a, nil
 }
 
-func (s *sandbox) command(ctx context.Context, cmd *shared.Command) (*Launch, error) {
-	l, err := s.attached.Launch(ctx, cmd)
+func (s *sandbox) command(cmd *shared.Command) (*Launch, error) {
+	l, err := s.attached.Launch(cmd)
 	if err == nil && (l == nil || l.Cmd == nil || s.session != nil && l.Shared == nil) {
 		// An author's mistake in one case must not end the commands of all others.
 		err = errors.New("the engine's Launch returned neither an error nor a command line, which for session.processes has Shared")

@@ -48,8 +48,8 @@ func Trial(fix string, env []string, path string, args ...string) func(context.C
 
 // Again is a [Config.Diagnose] for a launcher that sometimes fails without the command's fault. It
 // starts the command once more if the launcher wrote one of the texts.
-func Again(texts ...string) func(context.Context, string, *syscall.WaitStatus) error {
-	return func(_ context.Context, stderr string, _ *syscall.WaitStatus) error {
+func Again(texts ...string) func(string, *syscall.WaitStatus) error {
+	return func(stderr string, _ *syscall.WaitStatus) error {
 		for _, text := range texts {
 			if strings.Contains(stderr, text) {
 				return ErrAgain

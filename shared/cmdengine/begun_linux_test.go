@@ -19,7 +19,7 @@ func TestBegunAndEnded(t *testing.T) {
 	launch := c.Launch
 	var last *exec.Cmd
 	c.Attach = func(_ context.Context, spec *shared.Spec) (*Attachment, error) {
-		return &Attachment{Launch: func(_ context.Context, cmd *shared.Command) (*Launch, error) {
+		return &Attachment{Launch: func(cmd *shared.Command) (*Launch, error) {
 			launched, err := launch(spec, cmd)
 			last = launched
 			var emit func(shared.Event)

@@ -96,7 +96,7 @@ type Config struct {
 	// Diagnose explains, with Init, why the launcher ended before the init answered. stderr is its
 	// output, at most 1 MiB, and status its end; without a known end it is not called. A nil function
 	// or result is an ErrUnavailable that quotes stderr. After [ErrAgain] the command is started once more.
-	Diagnose func(ctx context.Context, stderr string, status *syscall.WaitStatus) error
+	Diagnose func(stderr string, status *syscall.WaitStatus) error
 }
 
 // New makes the engine. It panics if c cannot start a command (it needs Launch or Attach), or if its

@@ -347,7 +347,7 @@ func TestLauncherFails(t *testing.T) {
 
 	diagnosis := &shared.Error{Kind: shared.ErrUnavailable, Message: "diagnosed"}
 	c = hanging(o, "echo boom >&2; exit 3")
-	c.Diagnose = func(_ context.Context, stderr string, status *syscall.WaitStatus) error {
+	c.Diagnose = func(stderr string, status *syscall.WaitStatus) error {
 		if stderr != "boom\n" || status.ExitStatus() != 3 {
 			t.Errorf("diagnose: %q, %v", stderr, status)
 		}

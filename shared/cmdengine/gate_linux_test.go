@@ -16,11 +16,11 @@ import (
 )
 
 // gated is an engine whose launcher is a shell script, with a gate for each command.
-func gated(t *testing.T, script string, gate func(context.Context, *sandboxinit.Sockets) (Gate, error)) *sandbox {
+func gated(t *testing.T, script string, gate func(*sandboxinit.Sockets) (Gate, error)) *sandbox {
 	t.Helper()
 	sb, _ := shellLauncher(t, script, func(c *Config) {
 		c.Attach = func(context.Context, *shared.Spec) (*Attachment, error) {
-			return &Attachment{Launch: func(context.Context, *shared.Command) (*Launch, error) {
+			return &Attachment{Launch: func(*shared.Command) (*Launch, error) {
 				return &Launch{Cmd: &exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", script, "launcher"}}, Gate: gate}, nil
 			}}, nil
 		}
@@ -69,7 +69,7 @@ func (r *recorded) all() []string {
 func TestGateInLauncher(t *testing.T) {
 	t.Parallel()
 	var order recorded
-	sb := gated(t, `exec "$@"`, func(_ context.Context, sockets *sandboxinit.Sockets) (Gate, error) {
+	sb := gated(t, `exec "$@"`, func(sockets *sandboxinit.Sockets) (Gate, error) {
 		f, err := sockets.New(unix.AF_INET, unix.SOCK_STREAM)
 		if err != nil {
 			return nil, err
@@ -103,7 +103,7 @@ func TestGateInLauncher(t *testing.T) {
 // sockets that there were none of.
 func TestGateWithoutInit(t *testing.T) {
 	t.Parallel()
-	sb := gated(t, `echo "no luck today" >&2; exit 1`, func(_ context.Context, sockets *sandboxinit.Sockets) (Gate, error) {
+	sb := gated(t, `echo "no luck today" >&2; exit 1`, func(sockets *sandboxinit.Sockets) (Gate, error) {
 		_, err := sockets.New(unix.AF_INET, unix.SOCK_STREAM)
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "network", Message: err.Error()}
 	})
@@ -111,7 +111,7 @@ func TestGateWithoutInit(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// One that cannot begin for another reason says so.
-	sb = gated(t, `exec "$@"`, func(context.Context, *sandboxinit.Sockets) (Gate, error) {
+	sb = gated(t, `exec "$@"`, func(*sandboxinit.Sockets) (Gate, error) {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: "publish[0]", Message: "taken"}
 	})
 	if _, err := sb.Start(t.Context(), sh("exit 0"), shared.Stdio{}); err == nil || err.Error() != "publish[0]: taken" {

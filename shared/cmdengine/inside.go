@@ -32,7 +32,7 @@ func (s *sandbox) tryInside(ctx context.Context, cmd *shared.Command, stdio [3]*
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := s.command(ctx, cmd)
+	c, err := s.command(cmd)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -170,7 +170,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 	}
 	var again error
 	if diagnose := r.sandbox.attached.Diagnose; diagnose != nil && r.lost == nil {
-		if again = diagnose(ctx, r.output, &r.status); again != nil && !errors.Is(again, ErrAgain) {
+		if again = diagnose(r.output, &r.status); again != nil && !errors.Is(again, ErrAgain) {
 			return again
 		}
 	}

@@ -47,29 +47,24 @@ type insideRun struct {
 	lost   error // why status is unknown
 }
 
-// begin passes the command's stdio to the init, begins the gate of the launch, and calls start.
+// begin passes the command's stdio to the init, begins the gate of the launch, and calls start. With a
+// nil emit it reports nothing of the gate yet.
 func (r *insideRun) begin(ctx context.Context, stdio [3]*os.File, emit func(shared.Event), start func(context.Context) error) error {
 	started := make(chan struct{})
 	defer close(started)
 	go r.disown(started)
-	if err := r.complete(ctx, stdio, emit); err != nil {
-		return err
-	}
-	return start(ctx)
-}
-
-// complete passes the command's stdio to the init, and begins the gate. With a nil emit it reports
-// nothing yet.
-func (r *insideRun) complete(ctx context.Context, stdio [3]*os.File, emit func(shared.Event)) error {
 	if r.launch.Gate == nil {
-		return r.conn.Complete(stdio, nil)
+		if err := r.conn.Complete(stdio, nil); err != nil {
+			return err
+		}
+		return start(ctx)
 	}
 	sockets, initEnd, err := sandboxinit.NewSockets()
 	if err != nil {
 		return err
 	}
 	if err = r.conn.Complete(stdio, initEnd); err == nil {
-		r.gate, err = r.launch.Gate(ctx, sockets)
+		r.gate, err = r.launch.Gate(sockets)
 	}
 	if err != nil {
 		sockets.Close()
@@ -88,7 +83,7 @@ func (r *insideRun) complete(ctx context.Context, stdio [3]*os.File, emit func(s
 		sockets.Close()
 		r.gate.Close()
 	}
-	return nil
+	return start(ctx)
 }
 
 // observe records a launcher's children, so that they can be killed with it. An init that makes its

@@ -1,7 +1,6 @@
 package cmdengine
 
 import (
-	"context"
 	"os/exec"
 	"reflect"
 	"slices"
@@ -91,15 +90,15 @@ func TestKeptBeginsWithTheNewestCredentials(t *testing.T) {
 func TestKeptWithoutShared(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(&engine{sessions: map[string]*persistentSession{}}, shared.Spec{}, nil)
-	s.attached.Launch = func(context.Context, *shared.Command) (*Launch, error) { return &Launch{Cmd: &exec.Cmd{}}, nil }
-	if _, err := s.command(t.Context(), &shared.Command{}); err != nil {
+	s.attached.Launch = func(*shared.Command) (*Launch, error) { return &Launch{Cmd: &exec.Cmd{}}, nil }
+	if _, err := s.command(&shared.Command{}); err != nil {
 		t.Fatal(err)
 	}
 	var err error
 	if s.session, err = s.engine.keep(s); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.command(t.Context(), &shared.Command{}); err == nil || !strings.Contains(err.Error(), "session.processes") {
+	if _, err := s.command(&shared.Command{}); err == nil || !strings.Contains(err.Error(), "session.processes") {
 		t.Error(err)
 	}
 }

@@ -47,7 +47,7 @@ type Launch struct {
 
 	// Gate, with [Config.Init], starts, before the command, a process that passes connections
 	// between its network and the host's, with sockets from inside.
-	Gate func(ctx context.Context, sockets *sandboxinit.Sockets) (Gate, error)
+	Gate func(sockets *sandboxinit.Sockets) (Gate, error)
 	// Mounts, with [Config.Init], are as in [sandboxinit.Command]. If one is not in its place, the
 	// command is started once more.
 	Mounts []sandboxinit.Mount

@@ -31,7 +31,7 @@ func (s *sandbox) Plan(ctx context.Context, cmd shared.Command) (shared.Plan, er
 		return shared.Plan{}, err
 	}
 	if plan.Argv == nil {
-		c, err := s.command(ctx, &cmd)
+		c, err := s.command(&cmd)
 		if err != nil {
 			return shared.Plan{}, err
 		}

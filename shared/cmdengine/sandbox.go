@@ -194,7 +194,7 @@ func (s *sandbox) startDirect(ctx context.Context, cmd *shared.Command, stdio [3
 		return nil, nil, err
 	}
 	defer script.Close()
-	c, err := s.command(ctx, &resolved)
+	c, err := s.command(&resolved)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -151,7 +151,7 @@ func (s *sandbox) member(ctx context.Context, c *Launch) (notes []shared.Event, 
 
 // beginSession starts pid 1 of a persistent session, with its gate.
 func (s *sandbox) beginSession(ctx context.Context) (*insideRun, error) {
-	c, err := s.command(ctx, &shared.Command{})
+	c, err := s.command(&shared.Command{})
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func (s *sandbox) makeSpare() {
 	s.spare = one
 	s.alive.Go(func() {
 		defer close(one.ready)
-		c, err := s.command(s.open, nil)
+		c, err := s.command(nil)
 		if err != nil {
 			return // the next command reports the error
 		}
