@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
+	"github.com/sbxhost/sbxhost/internal/sessiondir"
 )
 
 // storm is what TestMain applies in a process that is killed.
@@ -699,7 +700,7 @@ func TestInUse(t *testing.T) {
 		t.Errorf("with other credentials: %v", err)
 	}
 	for _, name := range []string{"", "../x", ".applied-r", "a b", strings.Repeat("x", 65)} {
-		if _, err := w.shelf.Join(context.Background(), name, "s", ""); !errors.Is(err, ErrName) {
+		if _, err := w.shelf.Join(context.Background(), name, "s", ""); !errors.Is(err, sessiondir.ErrName) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

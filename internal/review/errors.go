@@ -13,8 +13,6 @@ var (
 	ErrInUse = errors.New("the review is in use by a command or a kept session")
 	// ErrPlace: a review cannot store its files beside the workspace.
 	ErrPlace = errors.New("no review is possible here")
-	// ErrName: not a name of a review.
-	ErrName = errors.New("not a review name")
 	// ErrCredentials: commands with other credentials began the review.
 	ErrCredentials = errors.New("another review is needed")
 	// ErrChanged: the review has changed since somebody looked at it.

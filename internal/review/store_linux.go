@@ -123,7 +123,7 @@ func appliedIn(dir string) string {
 // Join opens a review for the commands of one Host: until its Close, nobody else uses it. Join makes
 // a missing one. The error is a sessiondir.InUseError while somebody else uses the review.
 func (s *Store) Join(ctx context.Context, name, sandbox, credentialKey string) (*Review, error) {
-	if err := checkName(name); err != nil {
+	if err := sessiondir.CheckName(name); err != nil {
 		return nil, err
 	}
 	if err := s.make(); err != nil {
@@ -276,7 +276,7 @@ func (s *Store) List() (list []Info, err error) {
 		one := Info{Name: e.Name()}
 		dir := filepath.Join(s.dir, e.Name())
 		var rec record
-		if checkName(one.Name) != nil || s.read(dir, recordFile, &rec) != nil {
+		if sessiondir.CheckName(one.Name) != nil || s.read(dir, recordFile, &rec) != nil {
 			continue
 		}
 		one.Sandbox, one.Created = rec.Sandbox, rec.Created
@@ -326,7 +326,7 @@ type pair struct {
 // Open opens a review when nobody uses it any more, also one that is only for an undo. It waits until
 // ctx ends.
 func (s *Store) Open(ctx context.Context, name string) (*Review, error) {
-	if err := checkName(name); err != nil {
+	if err := sessiondir.CheckName(name); err != nil {
 		return nil, err
 	}
 	dir := filepath.Join(s.dir, name)
@@ -427,14 +427,6 @@ func (s *Store) remove(ctx context.Context, dir string) error {
 		return err
 	}
 	return sessiondir.RemoveTree(ctx, s.dir, gone)
-}
-
-// checkName refuses an invalid name of a review.
-func checkName(name string) error {
-	if !paths.IsName(name) {
-		return fmt.Errorf("%.80q is %w: use 1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit", name, ErrName)
-	}
-	return nil
 }
 
 // lockIn takes the lock of a review's directory. It returns fs.ErrNotExist if the directory is

@@ -79,7 +79,7 @@ func New(base, name string, owner *User) (*Dir, error) {
 	return &Dir{base: base, name: name, owner: owner}, nil
 }
 
-// CheckName refuses, with ErrName, an invalid name of a session.
+// CheckName refuses, with ErrName, an invalid name of a session or review.
 func CheckName(name string) error {
 	if !paths.IsName(name) {
 		return fmt.Errorf("%.80q is %w: use 1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit", name, ErrName)

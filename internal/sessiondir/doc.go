@@ -27,8 +27,8 @@ import (
 
 // Errors for errors.Is. See also hostpath.ErrNotPrivate.
 var (
-	// ErrName: the name of a session, or of a directory in it, is not a plain file name.
-	ErrName = errors.New("not a session name")
+	// ErrName: the name of a session, of a directory in it, or of a review is not a plain file name.
+	ErrName = errors.New("not a valid name")
 	// ErrInUse: the named session has a living owner.
 	ErrInUse = errors.New("session is in use")
 	// ErrWorkspace: the named session belongs to another workspace.
