@@ -56,7 +56,7 @@ var rules = []rule{
 	{packages: "internal/scan", ours: []string{"internal/glob", "internal/hostpath"}, others: []string{"golang.org/x/sys"}},
 	{packages: "internal/stubs", ours: []string{"internal/hostpath"}, others: []string{"golang.org/x/sys"}},
 	{packages: "internal/egress", others: []string{}, pure: true},
-	{packages: "internal/egress/gate", ours: []string{"internal/egress", "internal/frame"}, others: []string{"golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"}},
+	{packages: "internal/egress/gate", ours: []string{"internal/egress", "internal/frame", "shared"}, others: []string{"golang.org/x/net/dns/dnsmessage", "golang.org/x/sys"}},
 	{packages: "internal/policy", ours: []string{"shared"}, others: []string{}},
 	{packages: "internal/approvals", ours: []string{"internal/hostpath", "internal/proc"}, others: []string{"golang.org/x/sys"}},
 	{packages: "internal/audit", ours: []string{"internal/hostpath"}, others: []string{"golang.org/x/sys"}},

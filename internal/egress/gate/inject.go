@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/egress"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // An Injection puts credentials into requests. On port 443 of their hosts, the gate is then the TLS
@@ -28,33 +29,24 @@ import (
 type Injection struct {
 	// Certificate is valid for all hosts of Credentials. Programs inside trust it.
 	Certificate tls.Certificate
-	Credentials []Credential
+	Credentials []shared.Credential
 	// Roots are the authorities that the gate trusts to name the real hosts; nil means those of
 	// this machine.
 	Roots *x509.CertPool
 
-	latest atomic.Pointer[[]Credential]
+	latest atomic.Pointer[[]shared.Credential]
 }
 
 // Renew replaces the values of the credentials; everything else must be the same. Every later
 // request gets the new values, also in running gates.
-func (of *Injection) Renew(credentials []Credential) { of.latest.Store(&credentials) }
+func (of *Injection) Renew(credentials []shared.Credential) { of.latest.Store(&credentials) }
 
 // current returns the credentials with their newest values.
-func (of *Injection) current() []Credential {
+func (of *Injection) current() []shared.Credential {
 	if renewed := of.latest.Load(); renewed != nil {
 		return *renewed
 	}
 	return of.Credentials
-}
-
-// A Credential is a value that a command does not have. In requests to one of Hosts, the gate
-// replaces Placeholder in Header by Value, also within Basic authentication. It replaces it nowhere
-// else.
-type Credential struct {
-	Hosts              []string // in the form of egress.Canonical
-	Header             string
-	Placeholder, Value string
 }
 
 // injectPort is the port of hosts of credentials.
@@ -83,7 +75,7 @@ type injector struct {
 
 // has reports whether the gate is the TLS server for a port of a name.
 func (in *injector) has(name string, port uint16) bool {
-	return in != nil && port == injectPort && slices.ContainsFunc(in.of.Credentials, func(c Credential) bool { return slices.Contains(c.Hosts, name) })
+	return in != nil && port == injectPort && slices.ContainsFunc(in.of.Credentials, func(c shared.Credential) bool { return slices.Contains(c.Hosts, name) })
 }
 
 // newInjector starts the server; nil means no credentials.
@@ -223,22 +215,22 @@ func (in *injector) rewrite(r *httputil.ProxyRequest) {
 		}
 		values := r.Out.Header[textproto.CanonicalMIMEHeaderKey(c.Header)]
 		for i, value := range values {
-			values[i] = c.put(value)
+			values[i] = put(&c, value)
 		}
 	}
 }
 
-// put puts the credential into a header's value.
-func (c *Credential) put(value string) string {
+// put puts the credential into a header's value, in place of the placeholder and nowhere else.
+func put(c *shared.Credential, value string) string {
 	scheme, encoded, ok := strings.Cut(value, " ")
 	if ok && strings.EqualFold(scheme, "Basic") {
 		text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
 		if err != nil || !strings.Contains(string(text), c.Placeholder) {
 			return value
 		}
-		return scheme + " " + base64.StdEncoding.EncodeToString([]byte(strings.ReplaceAll(string(text), c.Placeholder, c.Value)))
+		return scheme + " " + base64.StdEncoding.EncodeToString([]byte(strings.ReplaceAll(string(text), c.Placeholder, string(c.Value))))
 	}
-	return strings.ReplaceAll(value, c.Placeholder, c.Value)
+	return strings.ReplaceAll(value, c.Placeholder, string(c.Value))
 }
 
 // misdirected says why a request is not for the connection's host, or "". The gate chooses the

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/sbxhost/sbxhost/internal/egress"
+	"github.com/sbxhost/sbxhost/shared"
 	"golang.org/x/net/websocket"
 )
 
@@ -70,7 +71,7 @@ func newSecured(t *testing.T, handler http.HandlerFunc, change ...func(*Config))
 		for _, f := range change {
 			f(c)
 		}
-		c.Inject = &Injection{Certificate: shown, Roots: roots, Credentials: []Credential{
+		c.Inject = &Injection{Certificate: shown, Roots: roots, Credentials: []shared.Credential{
 			{Hosts: []string{"api.example", "elsewhere.example"}, Header: "Authorization", Placeholder: thePlaceholder, Value: theSecret},
 			{Hosts: []string{"api.example"}, Header: "x-api-key", Placeholder: "Key " + thePlaceholder, Value: "Key " + theSecret},
 		}}
@@ -216,12 +217,12 @@ func TestInjectRenewed(t *testing.T) {
 	}
 	s := newSecured(t, tell)
 	client := s.client()
-	for _, value := range []string{theSecret, theSecret + "renewed"} {
+	for _, value := range []shared.Secret{theSecret, theSecret + "renewed"} {
 		renewed := slices.Clone(s.inject.Credentials)
 		renewed[0].Value = value
 		s.inject.Renew(renewed)
 		_, got := send(t, client, "GET", "https://api.example/", "", "Authorization: "+thePlaceholder, "X-Api-Key: Key "+thePlaceholder)
-		if want := fmt.Sprintf(`HTTP/1.1 api.example|/|[%q]|["Key %s"]|[]|`, value, theSecret); got != want {
+		if want := fmt.Sprintf(`HTTP/1.1 api.example|/|[%q]|["Key %s"]|[]|`, string(value), theSecret); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sbxhost/sbxhost/internal/egress"
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // Whatever a header says: the credential is in it only where the placeholder was, and a value
@@ -20,9 +21,9 @@ func FuzzPut(f *testing.F) {
 		"BASIC eDp5", "Basic " + placeholder, "basic eDp5\x00=", "Digest username=\"" + placeholder + "\""} {
 		f.Add(s)
 	}
-	c := Credential{Placeholder: placeholder, Value: secret}
+	c := shared.Credential{Placeholder: placeholder, Value: secret}
 	f.Fuzz(func(t *testing.T, value string) {
-		got := c.put(value)
+		got := put(&c, value)
 		readable := func(s string) string {
 			if scheme, encoded, ok := strings.Cut(s, " "); ok && strings.EqualFold(scheme, "Basic") {
 				text, _ := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))

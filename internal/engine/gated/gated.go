@@ -49,7 +49,7 @@ func injection(spec *shared.Injection) (*gate.Injection, error) {
 	if len(spec.Credentials) == 0 {
 		return nil, nil
 	}
-	of := &gate.Injection{Credentials: credentials(spec.Credentials)}
+	of := &gate.Injection{Credentials: spec.Credentials}
 	var err error
 	if of.Certificate, err = tls.X509KeyPair([]byte(spec.Certificate), []byte(spec.Certificate)); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "credentials", Message: "its certificate cannot be used"}
@@ -57,17 +57,10 @@ func injection(spec *shared.Injection) (*gate.Injection, error) {
 	return of, nil
 }
 
-func credentials(list []shared.Credential) (out []gate.Credential) {
-	for _, c := range list {
-		out = append(out, gate.Credential{Hosts: c.Hosts, Header: c.Header, Placeholder: c.Placeholder, Value: string(c.Value)})
-	}
-	return out
-}
-
 // Renew replaces the values of the credentials, also in gates that have begun. n may be nil.
 func (n *Network) Renew(list []shared.Credential) {
 	if n != nil && n.config.Inject != nil {
-		n.config.Inject.Renew(credentials(list))
+		n.config.Inject.Renew(list)
 	}
 }
 
