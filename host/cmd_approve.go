@@ -35,27 +35,11 @@ func (h *Host) approvalSession() (string, error) {
 	return approvals.LoginSession()
 }
 
-// stored returns the stored approval of a command. After an error, which the caller reports, there
-// is none.
-func (h *Host) stored(ctx context.Context, r *ApprovalRequest) (policy.Approval, error) {
-	session, _ := h.approvalSession() // without one, approvals for a session do not count
-	found, err := h.store().Find(ctx, r.key(), session)
-	return approvalOf(found), err
-}
-
 func approvalOf(found *approvals.Approval) policy.Approval {
 	if found == nil {
 		return policy.NoApproval
 	}
 	return policy.Approval(found.Scope)
-}
-
-// remember stores an answer that is valid for more than one run.
-func (h *Host) remember(ctx context.Context, r *ApprovalRequest, answer policy.Approval) error {
-	if answer != policy.ApprovedSession && answer != policy.ApprovedAlways {
-		return nil
-	}
-	return h.approve(ctx, r, approvals.Scope(answer))
 }
 
 func (h *Host) approve(ctx context.Context, r *ApprovalRequest, scope approvals.Scope) error {
@@ -119,9 +103,10 @@ func (c *Cmd) ask(ctx context.Context, opened *sandbox.Handle, facts policy.Fact
 	denied := func(d policy.Decision, cause error) (policy.Decision, error) {
 		return d, &DeniedError{Sandbox: opened.Name, Decision: d, Request: &request, Err: cause}
 	}
-	var problem error
 	sandbox.SetStage(ctx, "approvals were looked up")
-	facts.Approval, problem = c.host.stored(ctx, &request)
+	session, _ := c.host.approvalSession() // without one, approvals for a session do not count
+	found, problem := c.host.store().Find(ctx, request.key(), session)
+	facts.Approval = approvalOf(found)
 	if facts.Approval == policy.NoApproval {
 		approver := c.host.options.Approver
 		if approver == nil {
@@ -145,8 +130,10 @@ func (c *Cmd) ask(ctx context.Context, opened *sandbox.Handle, facts policy.Fact
 			answer = policy.Refused
 		}
 		facts.Approval = answer
-		if err := c.host.remember(ctx, &request, answer); err != nil {
-			c.earlyNotes = append(c.earlyNotes, fmt.Sprintf("the approval holds for this command alone: %v", err))
+		if answer == policy.ApprovedSession || answer == policy.ApprovedAlways {
+			if err := c.host.approve(ctx, &request, approvals.Scope(answer)); err != nil {
+				c.earlyNotes = append(c.earlyNotes, fmt.Sprintf("the approval holds for this command alone: %v", err))
+			}
 		}
 	}
 	d := policy.Decide(facts)
