@@ -270,6 +270,9 @@ func (r *Review) carryOut(ctx context.Context, plan func(fill) ([]Step, error), 
 		return err
 	}
 	known, err := r.known()
+	if err == nil {
+		known, err = r.withDirectories(known, out.Applied)
+	}
 	if err != nil {
 		return err
 	}
@@ -313,6 +316,27 @@ func (r *Review) carryOut(ctx context.Context, plan func(fill) ([]Step, error), 
 	return nil
 }
 
+// withDirectories adds to what is known the directories around changes that nobody has changed yet:
+// the apply changes their names, and so their change time.
+func (r *Review) withDirectories(known []appliedPath, applied []Change) ([]appliedPath, error) {
+	seen := map[Place]bool{}
+	for i := range applied {
+		at := applied[i].host().dir()
+		if seen[at] {
+			continue
+		}
+		seen[at] = true
+		n, err := r.look(at)
+		if err != nil {
+			return nil, err
+		}
+		if n.Kind == Directory && n.ctime <= r.rec.Layers[at.Layer].Begun {
+			known = append(known, appliedPath{Layer: at.Layer, Path: at.Path, Kind: Directory, Ino: n.ino, Mode: n.Mode})
+		}
+	}
+	return known, r.store.write(r.dir, knownFile, known)
+}
+
 // recordApplied removes the overlay's marks from what was applied, and records its state.
 func (r *Review) recordApplied(out *Outcome) ([]appliedPath, error) {
 	applied := make([]appliedPath, 0, len(out.Applied))
@@ -321,7 +345,7 @@ func (r *Review) recordApplied(out *Outcome) ([]appliedPath, error) {
 		r.trees[i].lower.ofGit = 0 // it will read the same files again
 	}
 	for _, c := range out.Applied {
-		one := appliedPath{Layer: c.layer, Path: name(c.path), Kind: c.New.Kind, Object: c.object, New: c.Old.Kind != Directory && c.New.Kind == Directory}
+		one := appliedPath{Layer: c.layer, Path: name(c.path), Kind: c.New.Kind, Object: c.object, New: c.makesDirectory()}
 		t := r.trees[c.layer].lower
 		if c.New.Kind == File || c.New.Kind == Directory {
 			if err := t.unmark(c.path); err != nil {

@@ -315,7 +315,7 @@ func TestDirectoryMadePrivate(t *testing.T) {
 		"made private, and by the review":       {Choice{}, 0o700, 0o700, false},
 		"made public":                           {Choice{}, 0o777, 0, true},
 		"by the review alone":                   {Choice{}, 0, 0o700, false},
-		"beside what was applied of it":         {Choice{Paths: []string{"d/new"}}, 0o755, 0o700, true},
+		"beside what was applied of it":         {Choice{Paths: []string{"d/new"}}, 0o755, 0o700, false},
 		"after that":                            {Choice{Paths: []string{"d/new"}}, 0o750, 0o700, true},
 		"after that, where it came of a review": {Choice{Paths: []string{"made/new"}}, 0o700, 0, true},
 	} {

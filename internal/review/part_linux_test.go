@@ -362,3 +362,50 @@ func TestApplyPartWithAttributes(t *testing.T) {
 		}
 	}
 }
+
+// What an apply of a part does to the directories around it is no conflict later, and is nothing that the host has put there.
+// What changes its kind can be applied in part, but for a file in the place of what stays.
+func TestApplyPartAfterPart(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name        string
+		upper, then []string // what commands write before and after the first apply
+		first       string
+		half, whole string
+	}{
+		{"a directory becomes a file", []string{"d/new 2", "f 2"}, []string{"d 3"}, "d/new", "d/ d/in/ d/in/x=1 d/new=2 d/y=1 f=1", "d=3 f=2"},
+		{"a directory is made anew", []string{"d -"}, []string{"d/ opaque", "d/z 3"}, "d/in/x", "d/ d/in/ d/y=1 f=1", "d/ d/z=3 f=1"},
+		{"a part of a directory that becomes a file", []string{"d 2"}, nil, "d/in/x", "d/ d/in/ d/y=1 f=1", "d=2 f=1"},
+		{"a part of a file that becomes a directory", []string{"f/ opaque", "f/a 2", "f/b/c 2"}, nil, "f/b", "d/ d/in/ d/in/x=1 d/y=1 f/ f/b/ f/b/c=2", "d/ d/in/ d/in/x=1 d/y=1 f/ f/a=2 f/b/ f/b/c=2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorkspace(t, "d/in/x 1", "d/y 1", "f 1")
+			before := w.list(w.root)
+			for _, line := range tt.upper {
+				w.write(w.upper, line)
+			}
+			for range 2 {
+				_, err := w.apply(Choice{Paths: []string{tt.first}})
+				if got := w.list(w.root); err != nil || got != tt.half {
+					t.Fatalf("%v\ngot  %q\nwant %q", err, got, tt.half)
+				}
+				if tt.then == nil { // commands have not written there again
+					_, changed, err := w.shelf.Undo(context.Background())
+					if got := w.list(w.root); err != nil || len(changed) > 0 || got != before {
+						t.Fatalf("undo: %v, %q\ngot  %q\nwant %q", err, changed, got, before)
+					}
+					continue
+				}
+				w.check(os.RemoveAll(filepath.Join(w.upper, "d")))
+				for _, line := range tt.then {
+					w.write(w.upper, line)
+				}
+				break
+			}
+			if out, err := w.apply(Choice{}); err != nil || !out.Complete || w.list(w.root) != tt.whole {
+				t.Errorf("the rest: %v, %+v\ngot  %q\nwant %q", err, out, w.list(w.root), tt.whole)
+			}
+		})
+	}
+}

@@ -170,9 +170,6 @@ func (p *planner) change(i int) (int, error) {
 	end := endOf(p.changes, i)
 	all := !slices.Contains(p.chosen[i+1:end], false)
 	if !p.chosen[i] {
-		if c.Op == Modified && slices.Contains(p.chosen[i+1:end], true) {
-			return 0, fmt.Errorf("%q: %s becomes a %s: %w", c.path, c.Old.Kind, c.New.Kind, ErrPart)
-		}
 		if c.Old.Kind == File && c.Old.links > 1 {
 			p.add(files, withOld(Step{Do: "stay", To: c.host()}, p.changes[i:i+1]))
 		}
@@ -196,12 +193,13 @@ func (p *planner) change(i int) (int, error) {
 		p.add(c.phase(), withOld(Step{Do: "move", From: c.host(), To: p.slot(), Ino: c.Old.ino}, p.changes[i:end]))
 		return end, nil
 	case c.Op == Modified && c.Old.Kind == Directory && !all:
-		return 0, fmt.Errorf("%q: the directory becomes a %s: %w", c.path, c.New.Kind, ErrPart)
+		return 0, fmt.Errorf("%q: the directory becomes a %s: %w; choose all that was in it, or leave it out", c.path, c.New.Kind, ErrPart)
 	case c.Op == Modified && c.Old.Kind == Directory, c.New.Kind == Directory && all && p.movable(i, end):
 		return end, p.put(p.changes[i:end])
-	case c.New.Kind == Directory && c.Op == Modified:
-		return 0, fmt.Errorf("%q: a %s becomes a directory: %w", c.path, c.Old.Kind, ErrPart)
 	case c.New.Kind == Directory:
+		if c.Op == Modified {
+			p.add(making, withOld(Step{Do: "move", From: c.host(), To: p.slot(), Ino: c.Old.ino}, p.changes[i:i+1]))
+		}
 		return i + 1, p.makeDirectory(c)
 	}
 	return i + 1, p.put(p.changes[i : i+1])

@@ -84,9 +84,11 @@ func (c *Change) IsIn(paths []string) bool { return len(paths) == 0 || listed(pa
 // Concerns reports whether a choice of paths includes this change: it is at or in one of them, or a
 // new directory above one, which comes along.
 func (c *Change) Concerns(paths []string) bool {
-	return c.IsIn(paths) || c.Op == Added && c.New.Kind == Directory &&
+	return c.IsIn(paths) || c.makesDirectory() &&
 		anyMeans(paths, func(p string) bool { return under(c.Shown, p) })
 }
+
+func (c *Change) makesDirectory() bool { return c.Old.Kind != Directory && c.New.Kind == Directory }
 
 // endOf returns the end of the changes in the directory of a change, which follow it.
 func endOf(changes []Change, i int) int {
@@ -147,7 +149,7 @@ func (s *Set) choose(choice Choice) (chosen []bool, whole bool, err error) {
 	}
 	// A new directory comes with its chosen contents.
 	for i := range s.Changes {
-		if c := &s.Changes[i]; c.Op == Added && c.New.Kind == Directory && !chosen[i] {
+		if c := &s.Changes[i]; c.makesDirectory() && !chosen[i] {
 			chosen[i] = slices.Contains(chosen[i+1:endOf(s.Changes, i)], true)
 		}
 	}
