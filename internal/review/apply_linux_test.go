@@ -3,11 +3,13 @@ package review
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -789,5 +791,49 @@ func TestSetGroupID(t *testing.T) {
 	w.check(err)
 	if got, want := w.list(w.root), "becomes=text d/ d/f=old plain/ plain/f=old"; got != want {
 		t.Errorf("undo left %q", got)
+	}
+}
+
+// What replaces another user's file is the caller's, and a person is told before. What a command wrote into it is not,
+// also if the apply copies it.
+func TestOwners(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	w := newRoot(t, "changed 1", "replaced 1", "linked 1")
+	give := func(root string, names ...string) {
+		for _, name := range names {
+			w.check(os.Chown(filepath.Join(root, name), 7, 8))
+		}
+	}
+	give(w.root, "changed", "replaced", "linked")
+	w.begin()
+	for _, line := range []string{"changed 2", "replaced 2", "linked 2"} {
+		w.write(w.upper, line)
+	}
+	give(w.upper, "changed", "linked")
+	w.check(os.Link(filepath.Join(w.upper, "linked"), filepath.Join(w.upper, "stays")))
+	if _, left := w.export(); !slices.Equal(left, []string{"replaced"}) {
+		t.Errorf("beside the diff: %q", left)
+	}
+	out, err := w.apply(Choice{Paths: []string{"changed", "replaced", "linked"}})
+	w.check(err)
+	for _, c := range out.Applied {
+		want := "modified " + c.path
+		uid, gid := uint32(7), uint32(8)
+		if c.path == "replaced" {
+			uid, gid, want = 0, 0, want+" (owner 7:8 -> 0:0)"
+		}
+		var st unix.Stat_t
+		w.check(unix.Lstat(filepath.Join(w.root, c.path), &st))
+		if c.Line() != want || st.Uid != uid || st.Gid != gid {
+			t.Errorf("%q, owner %d:%d", c.Line(), st.Uid, st.Gid)
+		}
+	}
+	text, err := json.Marshal(out.Applied[2])
+	w.check(err)
+	if !strings.Contains(string(text), `"old":{"type":"file","mode":"0644","uid":7,"gid":8,`) {
+		t.Errorf("%s", text)
 	}
 }

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -21,7 +22,7 @@ func attributeDiff(now, before map[string]string) string {
 		if entries := aclEntries(now[name]); strings.HasPrefix(name, "system.") && entries != "" {
 			list = append(list, attributeName(name)+" "+entries)
 		} else {
-			list = append(list, fmt.Sprintf("%s=%+.64q", attributeName(name), now[name]))
+			list = append(list, attributeName(name)+"="+quoteUpTo(64, now[name]))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(before)) {
@@ -39,7 +40,16 @@ func attributeName(name string) string {
 	case "system.posix_acl_default":
 		return "default ACL"
 	}
-	return fmt.Sprintf("attribute %+.100q", name)
+	return "attribute " + quoteUpTo(100, name)
+}
+
+// quoteUpTo quotes the first characters of a text. A hash stands for the rest, also in the digest.
+func quoteUpTo(n int, text string) string {
+	first := fmt.Sprintf("%.*s", n, text)
+	if first == text {
+		return fmt.Sprintf("%+q", text)
+	}
+	return fmt.Sprintf("%+q... (%d bytes, sha256 %x)", first, len(text), sha256.Sum256([]byte(text)))
 }
 
 // aclEntries writes an access control list in setfacl's form, "" if it is not one. The kernel's
@@ -70,10 +80,10 @@ func aclEntries(list string) string {
 	return upTo(maxAttributes, entries, ",")
 }
 
-// upTo joins the first entries of a list, and counts the rest.
+// upTo joins the first entries of a list, and counts and hashes the rest.
 func upTo(n int, list []string, between string) string {
 	if more := len(list) - n; more > 0 {
-		list = append(slices.Clone(list[:n]), fmt.Sprintf("and %d more", more))
+		list = append(slices.Clone(list[:n]), fmt.Sprintf("and %d more, sha256 %x", more, sha256.Sum256([]byte(strings.Join(list[n:], between)))))
 	}
 	return strings.Join(list, between)
 }

@@ -34,6 +34,7 @@ func (k Kind) String() string {
 type Node struct {
 	Kind   Kind
 	Mode   uint32 // permissions, with set-user-ID, set-group-ID and sticky bits
+	uid    uint32
 	gid    uint32
 	Size   int64
 	dev    uint64
@@ -147,6 +148,9 @@ func (c *Change) Line() string {
 	} else if c.unsaid() {
 		more = append(more, fmt.Sprintf("mode %04o", c.New.Mode))
 	}
+	if owners := c.owners(); owners != "" {
+		more = append(more, owners)
+	}
 	if c.Uncompared {
 		more = append(more, "not compared")
 	}
@@ -160,6 +164,14 @@ func (c *Change) Line() string {
 		line += " (" + strings.Join(more, ", ") + ")"
 	}
 	return line
+}
+
+// owners describes the users and groups of what another's file is replaced by.
+func (c *Change) owners() string {
+	if c.Op != Modified || c.Old.uid == c.New.uid && c.Old.gid == c.New.gid {
+		return ""
+	}
+	return fmt.Sprintf("owner %d:%d -> %d:%d", c.Old.uid, c.Old.gid, c.New.uid, c.New.gid)
 }
 
 // unsaid reports whether git's diff does not show the final permissions: git only knows whether a
@@ -197,7 +209,7 @@ func Digest(changes []Change) string {
 		if c.path == "." {
 			c.New.mtime, c.New.ctime = 0, 0
 		}
-		fmt.Fprintf(sum, "%d %q %d %d %o %d %d %d %d %q %q %q\n", c.layer, c.path, c.Op, c.New.Kind, c.New.Mode, c.New.Size, c.New.ino, c.New.mtime, c.New.ctime, c.New.Target, c.Attributes, c.Note)
+		fmt.Fprintf(sum, "%d %q %d %d %o %d %d %d %d %q %q %q %s\n", c.layer, c.path, c.Op, c.New.Kind, c.New.Mode, c.New.Size, c.New.ino, c.New.mtime, c.New.ctime, c.New.Target, c.Attributes, c.Note, c.owners())
 		if c.Op == Deleted || c.Old.Kind != Absent && c.git == "" {
 			fmt.Fprintf(sum, "of %d %d\n", c.Old.Kind, c.Old.ino)
 		}

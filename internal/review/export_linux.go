@@ -45,7 +45,7 @@ const maxShownPath = 4000
 // done removes the directories. left are the changes that are not in them: large files, those beyond
 // maxExportedInAll or maxCost, git's objects and indexes, which nobody reads, files of other kinds
 // than regular files and symlinks, empty directories, files that have just changed, and paths that
-// are too long. left also has changes of attributes, or of permissions, that git does not show.
+// are too long. left also has changes of attributes, owners, or permissions, that git does not show.
 func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []string, left []Change, done func(), err error) {
 	top, err := os.MkdirTemp(r.dir, diffPrefix)
 	if err != nil {
@@ -111,7 +111,7 @@ func (r *Review) Export(ctx context.Context, set *Set, only []string) (dirs []st
 			}
 			whole = err == nil // else it concerns only this change, and the rest can be compared
 		}
-		if bare || !whole && (!directory || c.Refused != "") || c.Attributes != "" || c.unsaid() {
+		if bare || !whole && (!directory || c.Refused != "") || c.Attributes+c.owners() != "" || c.unsaid() {
 			left = append(left, *c)
 		}
 	}

@@ -287,6 +287,15 @@ func TestAttributes(t *testing.T) {
 	if later := lines(); later == got {
 		t.Error("another list has the same digest")
 	}
+	long, last := strings.Repeat("x", 64), map[string]bool{}
+	for _, value := range []string{long, long + "y", long + "z"} {
+		set(up("made"), "user.\xff", value)
+		line := lines()
+		if line = line[:strings.LastIndex(line, "\n")]; last[line] || strings.Contains(line, "bytes, sha256 ") != (value != long) {
+			t.Errorf("of %q:\n%s", value, line)
+		}
+		last[line] = true
+	}
 	dirs, left := w.export()
 	if len(dirs) != 1 || !slices.Equal(left, []string{"d", "edit", "file", "had", "made", "new"}) {
 		t.Errorf("exported %q, left %q", dirs, left)

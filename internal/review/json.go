@@ -18,9 +18,11 @@ func (n Node) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Type   string `json:"type"`
 		Mode   string `json:"mode"`
+		UID    uint32 `json:"uid"`
+		GID    uint32 `json:"gid"`
 		Size   int64  `json:"size"`
 		Target string `json:"target,omitempty"`
-	}{n.Kind.String(), fmt.Sprintf("%04o", n.Mode), n.Size, n.Target})
+	}{n.Kind.String(), fmt.Sprintf("%04o", n.Mode), n.uid, n.gid, n.Size, n.Target})
 }
 
 // MarshalJSON adds a path that is not text, quoted as in Go.

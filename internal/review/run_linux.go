@@ -56,7 +56,7 @@ func (r *Review) fill(ctx context.Context, slot string, c *Change) (uint64, erro
 	if err != nil {
 		return 0, err
 	}
-	if err := unix.Fchownat(r.slots.root, slot, -1, int(c.New.gid), unix.AT_SYMLINK_NOFOLLOW); err != nil && mode&0o2000 != 0 { // the bit must not be for another group
+	if err := unix.Fchownat(r.slots.root, slot, int(c.New.uid), int(c.New.gid), unix.AT_SYMLINK_NOFOLLOW); err != nil && mode&0o2000 != 0 { // the bit must not be for another group
 		return 0, r.slots.error("chown", slot, err)
 	}
 	err = r.slots.chmod(slot, mode)

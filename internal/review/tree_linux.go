@@ -233,7 +233,7 @@ const opaqueMark = "user.overlay.opaque"
 func fdPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 func nodeOf(st *unix.Stat_t) Node {
-	n := Node{Kind: Kind(st.Mode & unix.S_IFMT >> 12), Mode: st.Mode & 0o7777, gid: st.Gid, Size: st.Size, dev: uint64(st.Dev), ino: st.Ino, links: uint64(st.Nlink), mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
+	n := Node{Kind: Kind(st.Mode & unix.S_IFMT >> 12), Mode: st.Mode & 0o7777, uid: st.Uid, gid: st.Gid, Size: st.Size, dev: uint64(st.Dev), ino: st.Ino, links: uint64(st.Nlink), mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
 	if st.Mode&unix.S_IFMT == unix.S_IFBLK {
 		n.Kind = Device
 	}
