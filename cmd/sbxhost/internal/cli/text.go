@@ -1,14 +1,17 @@
 package cli
 
 import (
+	"bufio"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -76,6 +79,28 @@ func Printable(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// Escape writes text that a command can have made, so that it cannot act on the terminal. It keeps line ends.
+func Escape(w *bufio.Writer, text string, color bool) {
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		one := text[:size]
+		text = text[size:]
+		switch {
+		case r == utf8.RuneError && size == 1:
+			one = fmt.Sprintf(`\x%02x`, one[0])
+		case r != '\t' && Printable(one) != one:
+			one = strings.Trim(strconv.QuoteRuneToASCII(r), "'")
+		default:
+			w.WriteString(one)
+			continue
+		}
+		if color {
+			one = "\x1b[7m" + one + "\x1b[27m"
+		}
+		w.WriteString(one)
+	}
 }
 
 // Plural returns "1 error", "2 errors".

@@ -3,6 +3,7 @@
 package keep
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -263,7 +264,15 @@ func SessionsLogs(a *cli.App, fs *flag.FlagSet) func() error {
 				return err
 			}
 			found = true
-			_, err = io.Copy(a.Stdout, f)
+			if !cli.IsTerminal(a.Stdout) {
+				_, err = io.Copy(a.Stdout, f)
+			} else if text, failed := io.ReadAll(f); failed != nil { // at most maxSessionLog
+				err = failed
+			} else {
+				w := bufio.NewWriter(a.Stdout)
+				cli.Escape(w, string(text), a.Color(a.Stdout))
+				err = w.Flush()
+			}
 			f.Close()
 			if err != nil {
 				return err

@@ -5,11 +5,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/sbxhost/sbxhost/cmd/sbxhost/internal/cli"
 	"github.com/sbxhost/sbxhost/host"
@@ -75,7 +72,7 @@ func escape(to io.Writer, patch *bufio.Reader, color bool) error {
 			w.WriteString("\x1b[" + style + "m")
 		}
 		text := strings.TrimSuffix(line, "\n")
-		escapeText(w, text, color)
+		cli.Escape(w, text, color)
 		if style != "" {
 			w.WriteString("\x1b[m")
 		}
@@ -85,27 +82,5 @@ func escape(to io.Writer, patch *bufio.Reader, color bool) error {
 		} else if err = errors.Join(err, failed); err != nil {
 			return err
 		}
-	}
-}
-
-// escapeText shows text of one line.
-func escapeText(w *bufio.Writer, text string, color bool) {
-	for len(text) > 0 {
-		r, size := utf8.DecodeRuneInString(text)
-		one := text[:size]
-		text = text[size:]
-		switch {
-		case r == utf8.RuneError && size == 1:
-			one = fmt.Sprintf(`\x%02x`, one[0])
-		case r != '\t' && cli.Printable(one) != one:
-			one = strings.Trim(strconv.QuoteRuneToASCII(r), "'")
-		default:
-			w.WriteString(one)
-			continue
-		}
-		if color {
-			one = "\x1b[7m" + one + "\x1b[27m"
-		}
-		w.WriteString(one)
 	}
 }
