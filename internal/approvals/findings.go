@@ -57,20 +57,24 @@ func (s *Store) FirstToday(ctx context.Context, what string) (bool, error) {
 	return first, err
 }
 
-// AddFindings adds to the list, and replaces equal entries: a harmless change must not hide an earlier
-// one at the same path. A finding whose file is gone stays: a command can move it away for a moment.
+// AddFindings adds to the list. A harmless change must not hide an earlier one at the same path, so only
+// an equal entry is replaced, in its place: at the end, the list may have no room for it. A finding whose
+// file is gone stays: a command can move it away for a moment.
 func (s *Store) AddFindings(ctx context.Context, made []Finding, still func(*Finding) bool) error {
 	return s.findingsFile().change(ctx, func(list []Finding) []Finding {
-		list = slices.DeleteFunc(list, func(t Finding) bool {
-			return slices.ContainsFunc(made, func(m Finding) bool { return m.Path == t.Path && m.Description == t.Description })
-		})
-		list = append(list, made...)
+		for _, m := range made {
+			if i := slices.IndexFunc(list, func(t Finding) bool { return m.Path == t.Path && m.Description == t.Description }); i >= 0 {
+				list[i] = m
+			} else {
+				list = append(list, m)
+			}
+		}
 		if len(list) > maxFindings {
 			list = slices.DeleteFunc(list, func(t Finding) bool { return !still(&t) })
 		}
 		if len(list) > maxFindings {
 			more := list[maxFindings-1:]
-			rest := Finding{Path: more[0].Path, Description: "something in it was made or changed that this list has no room for", At: more[len(more)-1].At}
+			rest := Finding{Path: more[0].Path, Description: "this list is not complete: more was made or changed in it", At: more[len(more)-1].At}
 			for _, t := range more {
 				for !paths.Inside(rest.Path, t.Path) {
 					rest.Path = filepath.Dir(rest.Path)

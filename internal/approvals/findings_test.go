@@ -2,7 +2,6 @@ package approvals
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 )
@@ -35,10 +34,10 @@ func TestTold(t *testing.T) {
 	want()
 	add(all, "/w/a", "/w/b\xff")
 	add(all, "/w/c", "/w/a")
-	want("/w/b\xff", "/w/c", "/w/a")
+	want("/w/a", "/w/b\xff", "/w/c")
 	gone := func(*Finding) bool { return false }
 	add(gone, "/w/d")
-	want("/w/b\xff", "/w/c", "/w/a", "/w/d")
+	want("/w/a", "/w/b\xff", "/w/c", "/w/d")
 	// What was found before, and waited for the list until it was seen.
 	late := []Finding{{Path: "/w/e", Description: "x", At: time.Now()}}
 	add(all, "/w/f")
@@ -54,17 +53,17 @@ func TestTold(t *testing.T) {
 		if err := s.AcknowledgeFindings(t.Context(), seen); err != nil {
 			t.Fatal(err)
 		}
-		want("/w/e", "/w/a")
+		want("/w/a", "/w/e")
 	}
 	var many []string
 	for i := range maxFindings + 5 {
 		many = append(many, fmt.Sprintf("/w/%d", i))
 	}
 	add(all, many...)
-	kept := append([]string{"/w/e", "/w/a"}, many[:maxFindings-3]...)
+	kept := append([]string{"/w/a", "/w/e"}, many[:maxFindings-3]...)
 	want(append(kept, "/w")...)
 	add(all, many[3], "/v/x") // nor are the earlier ones of the next command
-	want(append(slices.DeleteFunc(kept, func(p string) bool { return p == many[3] }), "/w", "/")...)
+	want(append(kept, "/")...) // and what is found again keeps its place
 	add(gone, "/w/f")
 	want()
 	add(all, "/w/a", "/w/a/b")

@@ -356,6 +356,7 @@ func (m *Machine) compare(out *Resolution, look *lookup, now *baseline, made *Ch
 	}
 
 	if len(made.Instructions) > maxChanges { // a command may have made many to hide one among them
+		slices.SortStableFunc(made.Instructions, deeper)
 		made.Instructions, made.Truncated = made.Instructions[:maxChanges], made.Instructions[maxChanges:]
 		made.Notes = append(made.Notes, fmt.Sprintf("more than %d instructions for tools were made or changed: the others are not listed", maxChanges))
 	}

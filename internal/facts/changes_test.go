@@ -337,3 +337,16 @@ func TestListedWorktrees(t *testing.T) {
 		t.Errorf("%+v", made.Repositories)
 	}
 }
+
+// Any number of harmless directories leaves space for what lies at the top, in the report and in the list.
+func TestTopIsFoundFirst(t *testing.T) {
+	t.Parallel()
+	made := Changes{Instructions: []string{"/w/a/b/.vscode", "/w/a/.vscode"}, Truncated: []string{"/w/z/.envrc", "/w/.envrc"}, Repositories: []RepositoryReport{{Path: "/w/a/b/c", Unclear: "x"}}}
+	var got []string
+	for _, f := range made.Findings() {
+		got = append(got, f.Path)
+	}
+	if want := []string{"/w/.envrc", "/w/a/.vscode", "/w/z/.envrc", "/w/a/b/c", "/w/a/b/.vscode"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}

@@ -33,8 +33,13 @@ func (made *Changes) Findings() (list []approvals.Finding) {
 	for _, p := range made.Truncated {
 		list = append(list, approvals.Finding{Path: p, Description: "one of many repositories or instructions for tools that a command made", At: now})
 	}
+	slices.SortStableFunc(list, func(a, b approvals.Finding) int { return deeper(a.Path, b.Path) })
 	return list
 }
+
+// deeper orders paths by their names: a command can make any number of directories with harmless
+// instructions, to have no room left for those at the top.
+func deeper(a, b string) int { return strings.Count(a, "/") - strings.Count(b, "/") }
 
 // StillPresent reports whether the path of a finding still exists, whatever has changed there. A stub, or
 // an empty file, is nothing.
