@@ -62,7 +62,7 @@ func TestTold(t *testing.T) {
 	add(all, many...)
 	kept := append([]string{"/w/a", "/w/e"}, many[:maxFindings-3]...)
 	want(append(kept, "/w")...)
-	add(all, many[3], "/v/x") // nor are the earlier ones of the next command
+	add(all, many[3], "/v/x")  // nor are the earlier ones of the next command
 	want(append(kept, "/")...) // and what is found again keeps its place
 	add(gone, "/w/f")
 	want()

@@ -290,7 +290,7 @@ func (v *View) gitProtections(trees []scan.Found) (list []*protection) {
 		}
 		for _, top := range others {
 			r := v.facts.Repository(top)
-			v.addGitControlled(&r)
+			v.addGitControlled(&r, true)
 		}
 	}
 	n := 0
@@ -338,7 +338,7 @@ func (v *View) repositoryProtections(top string) (list []*protection) {
 	r := v.facts.Repository(top)
 	dotGit := path.Join(top, ".git")
 	if r.Err != nil && v.in.Review != "" { // not protected
-		v.addGitControlled(&r)
+		v.addGitControlled(&r, true)
 	}
 	if r.Err != nil && v.gitWritable {
 		return nil
@@ -400,8 +400,10 @@ func (v *View) repositoryProtections(top string) (list []*protection) {
 	if top == v.root() {
 		v.Settings = r.Settings
 	}
+	if v.gitWritable || v.in.Review != "" {
+		v.addGitControlled(&r, v.gitWritable)
+	}
 	if v.gitWritable {
-		v.addGitControlled(&r)
 		r.Layout.Protected, r.Files = r.Layout.OtherWorktrees, nil
 	}
 	add := func(p, name string, hold *Hold) {
@@ -427,10 +429,14 @@ func (v *View) repositoryProtections(top string) (list []*protection) {
 	return list
 }
 
-// addGitControlled adds what git obeys in a repository to GitControlled.
-func (v *View) addGitControlled(r *Repository) {
+// addGitControlled adds what git obeys in a repository to HookDirs and, with all, GitControlled.
+func (v *View) addGitControlled(r *Repository, all bool) {
 	add := func(p string) {
-		if way := v.facts.Follow(p); way.Err == nil && !v.holdsRoot(way.End) && !slices.Contains(r.Layout.OtherWorktrees, p) {
+		switch way := v.facts.Follow(p); {
+		case way.Err != nil || slices.Contains(r.Layout.OtherWorktrees, p):
+		case v.holdsRoot(way.End):
+			v.HookDirs = append(v.HookDirs, way.End)
+		case all:
 			v.GitControlled = append(append(v.GitControlled, way.End), way.Links...)
 		}
 	}

@@ -107,6 +107,8 @@ type View struct {
 	// GitControlled is what git obeys in the repositories in which commands may write that, with
 	// the symlinks on the way.
 	GitControlled []string
+	// HookDirs contain a root, so they cannot be protected. Git executes what lies directly in them.
+	HookDirs []string
 	// Devices are paths of device nodes that commands may use.
 	Devices []string
 }
