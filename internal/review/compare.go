@@ -313,6 +313,7 @@ func (c *Comparison) changed(p string, l *Node) bool {
 // the review copied them before somebody took some away.
 func (c *Comparison) conflict(one *Change) string {
 	switch old, known := &one.Old, c.Known[one.path]; {
+	case one.Op == Mode && old.Mode == one.New.Mode: // only attributes differ, which an apply leaves out
 	case old.Kind == Absent && known.Kind != Absent:
 		return "it was removed from the workspace after the review began"
 	case old.Kind != Absent && (old.Kind != Directory || one.Op == Modified) && c.changed(one.path, old):

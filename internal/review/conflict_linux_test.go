@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -358,5 +359,20 @@ func TestDirectoryMadePrivate(t *testing.T) {
 				t.Errorf("%v, %v", info, err)
 			}
 		})
+	}
+}
+
+// Where contents and permissions are equal, an apply changes nothing, so nothing can be lost by it.
+func TestTouchedWithEqualContents(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, "f text", "g text")
+	for _, name := range []string{"f text", "g new"} {
+		w.write(w.upper, name)
+	}
+	w.check(unix.Setxattr(filepath.Join(w.upper, "f"), "user.mark", []byte("1"), 0))
+	now := time.Now()
+	w.check(os.Chtimes(filepath.Join(w.root, "f"), now, now))
+	if out, err := w.apply(Choice{}); err != nil || !out.Complete || w.list(w.root) != "f=text g=new" {
+		t.Errorf("%+v, %v", out, err)
 	}
 }

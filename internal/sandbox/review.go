@@ -223,6 +223,8 @@ func (p *Pool) Changes(ctx context.Context, r *review.Review, t Target) (*review
 	}
 	rules := review.Rules{Configurations: out.Configurations, Submodules: out.Submodules}
 	rules.Hidden, rules.Denied, rules.Behind = out.ReviewRules(out.Spec.Table)
-	rules.IsGitControlled = func(p string) bool { return paths.InsideAny(out.GitControlled, p) || slices.Contains(out.HookDirs, path.Dir(p)) }
+	rules.IsGitControlled = func(p string) bool {
+		return paths.InsideAny(out.GitControlled, p) || slices.Contains(out.HookDirs, path.Dir(p))
+	}
 	return r.Changes(ctx, rules)
 }
