@@ -3,13 +3,12 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/source"
 )
 
@@ -167,7 +166,7 @@ func gitTop(dir string) (string, error) {
 		if err == nil {
 			return top, nil
 		}
-		if !absent(err) {
+		if !hostpath.Gone(err) {
 			return "", fmt.Errorf("looking for the git top level: %w", err)
 		}
 		if top == filepath.Dir(top) {
@@ -181,12 +180,8 @@ func isFile(path string) (bool, error) {
 	switch {
 	case err == nil:
 		return !info.IsDir(), nil
-	case absent(err):
+	case hostpath.Gone(err):
 		return false, nil
 	}
 	return false, fmt.Errorf("looking for a configuration: %w", err)
-}
-
-func absent(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

@@ -176,6 +176,9 @@ func checkAbove(path string) error {
 	return nil
 }
 
+// Gone reports whether an error says that nothing is at a path.
+func Gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
+
 // Follow returns the target of a path from a directory without symlinks, "/" for absolute paths,
 // and its info: nil if it or a directory above it does not exist. Follow calls via with each
 // symlink on the way: the resolved path of its directory, and its name. leave is that of
@@ -185,7 +188,7 @@ func Follow(from, p string, via func(link string), leave func(dir string)) (stri
 	end, there, err := paths.Follow(from, p, func(at string, _ bool) (paths.Step, error) {
 		info, err := os.Lstat(at)
 		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		case Gone(err):
 			return paths.Step{Missing: true}, nil
 		case err != nil:
 			return paths.Step{}, err

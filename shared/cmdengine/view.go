@@ -1,17 +1,15 @@
 package cmdengine
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"unicode/utf8"
 
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -111,9 +109,9 @@ func mounts(spec *shared.Spec) ([]shared.Entry, error) {
 func sourceOf(e shared.Entry) (there bool, err error) {
 	to, err := filepath.EvalSymlinks(e.Source)
 	switch {
-	case gone(err) && e.Missing == shared.MissingIgnore:
+	case hostpath.Gone(err) && e.Missing == shared.MissingIgnore:
 		return false, nil
-	case gone(err):
+	case hostpath.Gone(err):
 		return false, invalid(e.Why, "create it, or mark the bind optional", "%q does not exist", e.Source)
 	case err != nil:
 		return false, invalid(e.Why, "", "%v", err)
@@ -128,9 +126,9 @@ func sourceOf(e shared.Entry) (there bool, err error) {
 func mountable(e shared.Entry, place string, isFile bool) (there bool, err error) {
 	to, err := filepath.EvalSymlinks(place)
 	switch hides := e.Access == shared.Hidden; {
-	case hides && gone(err) && e.Missing == shared.MissingIgnore:
+	case hides && hostpath.Gone(err) && e.Missing == shared.MissingIgnore:
 		return false, nil
-	case gone(err):
+	case hostpath.Gone(err):
 		return false, invalid(e.Why, "create it on the host, or choose a destination outside of the other binds",
 			"%q does not exist in the files around it (%q on the host)", e.Path, place)
 	case hides:
@@ -143,9 +141,6 @@ func mountable(e shared.Entry, place string, isFile bool) (there bool, err error
 	}
 	return true, nil
 }
-
-// gone reports whether an error says that nothing is at a path.
-func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
 
 func isDir(path string) bool {
 	info, err := os.Lstat(path)

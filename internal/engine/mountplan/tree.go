@@ -1,11 +1,10 @@
 package mountplan
 
 import (
-	"errors"
 	"io/fs"
 	"os"
-	"syscall"
 
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
@@ -45,7 +44,7 @@ func (hostTree) lstat(p string) (entry, error) {
 func entryOf(p string, info fs.FileInfo, err error) (entry, error) {
 	if err != nil {
 		// Beneath a file there is nothing.
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		if hostpath.Gone(err) {
 			return entry{}, nil
 		}
 		return entry{}, err
