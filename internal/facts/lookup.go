@@ -254,34 +254,32 @@ func (f *lookup) submodules(own, within []string) map[string]string {
 func (f *lookup) addSecondMounts(own []view.HostPath) []view.HostPath {
 	table, _ := f.mounts() // none on a system without /proc
 	all := slices.Clip(own)
-	for _, dir := range f.writable {
-		shown := mountsIn(table, dir)
-		for _, o := range own {
-			names := []string{""}
-			if o.Kind == view.HostNames { // each can be a mount itself
-				names = o.Names
-			}
-			for _, name := range names {
-				way := f.Follow(filepath.Join(o.Path, name))
-				for _, at := range otherPaths(table, shown, way.End) {
-					again := o
-					if again.Path = at; name != "" {
-						again.Path, again.Names = filepath.Dir(at), []string{filepath.Base(at)}
-					}
-					if way.Err == nil {
-						all = append(all, again)
-					}
+	shown := mountsIn(table, f.writable...)
+	for _, o := range own {
+		names := []string{""}
+		if o.Kind == view.HostNames { // each can be a mount itself
+			names = o.Names
+		}
+		for _, name := range names {
+			way := f.Follow(filepath.Join(o.Path, name))
+			for _, at := range otherPaths(table, shown, way.End) {
+				again := o
+				if again.Path = at; name != "" {
+					again.Path, again.Names = filepath.Dir(at), []string{filepath.Base(at)}
+				}
+				if way.Err == nil {
+					all = append(all, again)
 				}
 			}
 		}
-		for _, m := range shown[1:] {
-			same := func(src string) bool {
-				on := mountOf(table, src)
-				return on.dev == m.dev && !paths.Inside(m.at, src) && (paths.Inside(m.root, on.in(src)) || paths.Inside(on.in(src), m.root))
-			}
-			if slices.ContainsFunc(f.writable, same) {
-				all = append(all, view.HostPath{Path: m.at, Description: "another mount of what commands write", Kind: view.HostDir})
-			}
+	}
+	for _, m := range shown {
+		same := func(src string) bool {
+			on := mountOf(table, src)
+			return on.dev == m.dev && !paths.Inside(m.at, src) && (paths.Inside(m.root, on.in(src)) || paths.Inside(on.in(src), m.root))
+		}
+		if m.id != "" && slices.ContainsFunc(f.writable, same) {
+			all = append(all, view.HostPath{Path: m.at, Description: "another mount of what commands write", Kind: view.HostDir})
 		}
 	}
 	return all

@@ -4,7 +4,6 @@ package facts
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,23 +69,33 @@ func mountOf(list []mount, p string) (of mount) {
 }
 
 // in returns a path of the mount as a path in its file system.
-func (m mount) in(p string) string { return filepath.Join(m.root, strings.TrimPrefix(p, m.at)) }
+func (m mount) in(p string) string { return paths.Move(p, m.at, m.root) }
 
-// mountsIn returns the mounts that show in a directory without symlinks: a part of the directory's own
-// mount, and those beneath.
-func mountsIn(table []mount, dir string) []mount {
-	on := mountOf(table, dir)
-	covered := func(m mount) bool { return mountOf(table, m.at) != m }
-	beneath := slices.DeleteFunc(slices.Clone(table), func(m mount) bool { return m.at == dir || !paths.Inside(dir, m.at) || covered(m) })
-	return append([]mount{{dev: on.dev, root: on.in(dir), at: dir}}, beneath...)
+// mountsIn returns the mounts that show in directories without symlinks: a part of each directory's own
+// mount, which has no id, and those beneath.
+func mountsIn(table []mount, dirs ...string) (shown []mount) {
+	for _, dir := range dirs {
+		on := mountOf(table, dir)
+		shown = append(shown, mount{dev: on.dev, root: on.in(dir), at: dir})
+		for _, m := range table {
+			if m.at != dir && paths.Inside(dir, m.at) && mountOf(table, m.at) == m { // no other mount covers it
+				shown = append(shown, m)
+			}
+		}
+	}
+	return shown
 }
 
 // otherPaths returns where mounts in shown, found by mountsIn, show a path without symlinks at another
 // path.
 func otherPaths(table, shown []mount, p string) (list []string) {
 	on := mountOf(table, p)
+	in := on.in(p)
 	for _, m := range shown {
-		if at := paths.Move(on.in(p), m.root, m.at); on.at != "" && m.dev == on.dev && paths.Inside(m.root, on.in(p)) && at != p {
+		if on.at == "" || m.dev != on.dev || !paths.Inside(m.root, in) {
+			continue
+		}
+		if at := paths.Move(in, m.root, m.at); at != p {
 			list = append(list, at)
 		}
 	}

@@ -34,10 +34,7 @@ func (f *lookup) boundSockets(dirs []string, host bool) (files []string, all boo
 		return nil, false
 	}
 	// The file systems that show in the directories, and where.
-	var seen []mount
-	for _, dir := range dirs {
-		seen = append(seen, mountsIn(table, dir)...)
-	}
+	seen := mountsIn(table, dirs...)
 	files, all = []string{}, true
 	for _, s := range list {
 		if host && filepath.IsAbs(s.name) && filepath.Clean(s.name) == s.name {

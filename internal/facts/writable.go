@@ -41,10 +41,8 @@ func (w *Writable) Around(p string) string {
 	}
 	table, _ := mounts() // none on a system without /proc
 	for _, kind := range kinds {
-		for _, dir := range kind.dirs {
-			if at := otherPaths(table, mountsIn(table, dir), p); at != nil {
-				return "a mount of what commands write (" + hostpath.Quote(at[0]) + ")"
-			}
+		if at := otherPaths(table, mountsIn(table, kind.dirs...), p); at != nil {
+			return "a mount of what commands write (" + hostpath.Quote(at[0]) + ")"
 		}
 	}
 	return ""
