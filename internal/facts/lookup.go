@@ -64,13 +64,16 @@ func (f *lookup) Follow(p string) view.Way {
 		at := strings.LastIndexByte(p, '/')
 		if p == "/" || at < 0 || filepath.Clean(p) != p {
 			way = Follow(p)
-		} else if dir, name := f.Follow(p[:max(at, 1)]), p[at+1:]; dir.Err != nil {
+		} else if dir := f.Follow(p[:max(at, 1)]); dir.Err != nil {
 			way = dir
-		} else if dir.Kind == view.Directory {
-			way = step(dir.End, name)
+		} else {
+			if way.End = p; dir.End != p[:max(at, 1)] {
+				way.End = paths.Join(dir.End, p[at+1:])
+			}
+			if dir.Kind == view.Directory { // else nothing lies beneath a missing path, or a file
+				step(&way, dir.End)
+			}
 			way.Links, way.DotDots = slices.Concat(dir.Links, way.Links), slices.Concat(dir.DotDots, way.DotDots)
-		} else { // nothing lies beneath a missing path, or a file
-			way = view.Way{End: paths.Join(dir.End, name), Links: dir.Links, DotDots: dir.DotDots}
 		}
 		return &way
 	})
@@ -102,16 +105,15 @@ func follow(from, p string) (way view.Way) {
 	return way
 }
 
-// step is follow for one name, which is seldom that of a symlink.
-func step(dir, name string) view.Way {
-	way, st := view.Way{End: paths.Join(dir, name)}, syscall.Stat_t{}
+// step is follow for the last name of way.End, which is seldom that of a symlink.
+func step(way *view.Way, dir string) {
+	var st syscall.Stat_t
 	switch err := syscall.Lstat(way.End, &st); {
 	case err == nil && st.Mode&syscall.S_IFMT != syscall.S_IFLNK:
 		way.Kind, way.UID, way.Names = status(&st)
 	case err != syscall.ENOENT:
-		return follow(dir, name)
+		*way = follow(dir, filepath.Base(way.End))
 	}
-	return way
 }
 
 func status(st *syscall.Stat_t) (view.Kind, uint32, uint64) {

@@ -153,13 +153,13 @@ func (s *scanners) scanner(rules []view.Rule, key string, q scan.Query, dirs []s
 	for _, rule := range rules {
 		key += "\x00" + rule.Pattern.String()
 	}
-	q.Set = view.SetOf(rules)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known[key] == nil {
 		if s.known == nil || len(s.known) >= 256 { // symlinks in patterns can lead elsewhere for each command
 			s.known = map[string]*scan.Scanner{}
 		}
+		q.Set = view.SetOf(rules)
 		s.known[key] = scan.New(q, dirs...)
 	}
 	return s.known[key]

@@ -94,7 +94,7 @@ func unixSockets() (list []boundSocket, err error) {
 	if err := unix.Sendto(s, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return nil, err
 	}
-	for buf := make([]byte, 16<<10); ; { // the kernel never sends more at once than the last read had space for, or 8 KiB
+	for buf := make([]byte, 8<<10); ; { // the kernel never sends more at once than that
 		n, _, flags, from, err := unix.Recvmsg(s, buf, nil, 0)
 		if err == unix.EINTR {
 			continue

@@ -118,7 +118,9 @@ func (c *collection) gather(n *node, path string) {
 		}
 	}
 	for _, child := range n.dirs {
-		c.gather(child, paths.Join(path, child.name))
+		if child.hide > 0 || len(child.found)+len(child.links)+len(child.dirs) > 0 { // most have nothing: no path is made for them
+			c.gather(child, paths.Join(path, child.name))
+		}
 	}
 }
 
