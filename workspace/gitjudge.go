@@ -39,8 +39,8 @@ func hasCommonDir(gitDir string) bool {
 // MayBeBare reports whether somebody's git may use a directory itself as a git directory, if it does
 // not accept the .git in it. Objects and refs of any type count: a command can change the type.
 func MayBeBare(dir string) bool {
-	fi, err := os.Lstat(paths.Join(dir, "HEAD"))
-	if err == nil && fi.IsDir() || errors.Is(err, fs.ErrNotExist) {
+	st, err := hostpath.Lstat(paths.Join(dir, "HEAD"))
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR || err == unix.ENOENT {
 		return false
 	}
 	return hasCommonDir(dir) || !isGone(paths.Join(dir, "objects")) && !isGone(paths.Join(dir, "refs"))

@@ -298,7 +298,7 @@ func workTreeOf(gitDir string) string {
 func (l *GitLayout) addPresent(dir string, names ...string) {
 	for _, name := range names {
 		p := paths.Join(dir, name)
-		if _, err := os.Lstat(p); err == nil {
+		if _, err := hostpath.Lstat(p); err == nil {
 			l.Present = append(l.Present, p)
 		}
 	}

@@ -89,8 +89,8 @@ func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (Git
 }
 
 func isGone(p string) bool {
-	_, err := os.Lstat(p)
-	return errors.Is(err, fs.ErrNotExist)
+	_, err := hostpath.Lstat(p)
+	return err == unix.ENOENT
 }
 
 func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, readable func(path string) bool, as *User, left *Budget) Acts {

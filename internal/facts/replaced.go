@@ -12,6 +12,9 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/view"
 	"github.com/sbxhost/sbxhost/shared"
 )
@@ -22,7 +25,7 @@ import (
 // Nothing can restore the mount in a running sandbox.
 type WatchedPath struct {
 	path, loss, why string // parts of a sentence, which is seldom needed: there may be thousands of paths
-	was             fs.FileInfo
+	was             unix.Stat_t
 }
 
 // unprotects is the loss of a protection.
@@ -43,7 +46,7 @@ func (r *Resolution) Watch(have shared.Features) (list []WatchedPath) {
 		}
 		at := hostPath(e)
 		at = cmp.Or(r.Copies[at], at)
-		if was, err := os.Lstat(at); err == nil {
+		if was, err := hostpath.Lstat(at); err == nil {
 			list = append(list, WatchedPath{at, loss, strings.TrimPrefix(e.Why, "protected: "), was})
 		}
 	}
@@ -75,6 +78,6 @@ func Replaced(list []WatchedPath) (notes []string) {
 
 // replaced reports whether the file is not there any more.
 func (w *WatchedPath) replaced() (bool, error) {
-	is, err := os.Lstat(w.path)
-	return err != nil || !os.SameFile(is, w.was), err
+	is, err := hostpath.Lstat(w.path)
+	return is.Dev != w.was.Dev || is.Ino != w.was.Ino || err != nil, err
 }

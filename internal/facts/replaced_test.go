@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 func TestReplaced(t *testing.T) {
@@ -17,7 +19,7 @@ func TestReplaced(t *testing.T) {
 	var list []WatchedPath
 	watch := func(p string) {
 		err := os.WriteFile(p, nil, 0o600)
-		was, failed := os.Lstat(p)
+		was, failed := hostpath.Lstat(p)
 		if err := errors.Join(err, failed); err != nil {
 			t.Fatal(err)
 		}

@@ -228,6 +228,12 @@ func Retry(call func() error) error {
 	}
 }
 
+// Lstat returns the zero value with an error.
+func Lstat(path string) (st unix.Stat_t, err error) {
+	err = Retry(func() error { return unix.Lstat(path, &st) })
+	return st, err
+}
+
 // MakePoint makes a directory or a file to mount on later, and the directories above it, in root,
 // where other processes can write. It follows no symlink. The directories get these permissions,
 // and belong to uid and gid, unless these are negative.

@@ -26,33 +26,46 @@ type RegularFile struct {
 // Regular takes a descriptor of a regular file of at most limit bytes, or closes it. openErr says why it is
 // not open. To open it with O_NONBLOCK keeps a fifo from blocking the caller.
 func Regular(fd int, openErr error, path string, limit int64) (*RegularFile, error) {
-	if openErr != nil {
-		return nil, fmt.Errorf("open %s: %w", Quote(path), openErr)
-	}
-	f := os.NewFile(uintptr(fd), path)
-	info, err := f.Stat()
-	if err == nil && info.Mode().IsRegular() && info.Size() <= limit {
-		// Its readers read nothing of an empty file. Files of /proc are empty: a read of kmsg would wait, and take messages from other readers.
-		return &RegularFile{io.NewSectionReader(f, 0, info.Size()), f}, nil
-	}
-	f.Close()
-	if err == nil {
-		err = fmt.Errorf("%s has more than %d bytes, or is %w", Quote(path), limit, ErrIrregular)
-	}
-	return nil, err
-}
-
-// ReadRegular reads such a file, and closes it.
-func ReadRegular(fd int, openErr error, path string, limit int64) ([]byte, error) {
-	f, err := Regular(fd, openErr, path, limit)
+	size, err := regularSize(fd, openErr, path, limit)
 	if err != nil {
 		return nil, err
 	}
-	defer f.File.Close()
-	data := make([]byte, f.Size()) // io.ReadAll takes several times that
-	n, err := f.ReadAt(data, 0)
-	if err == io.EOF { // it is shorter by now
-		err = nil
+	// Its readers read nothing of an empty file. Files of /proc are empty: a read of kmsg would wait, and take messages from other readers.
+	f := os.NewFile(uintptr(fd), path)
+	return &RegularFile{io.NewSectionReader(f, 0, size), f}, nil
+}
+
+// regularSize returns the size of a file for Regular. With an error, it closes the descriptor.
+func regularSize(fd int, err error, path string, limit int64) (int64, error) {
+	if err != nil {
+		return 0, fmt.Errorf("open %s: %w", Quote(path), err)
+	}
+	var st unix.Stat_t
+	if err = Retry(func() error { return unix.Fstat(fd, &st) }); err == nil {
+		if st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size <= limit {
+			return st.Size, nil
+		}
+		err = fmt.Errorf("%s has more than %d bytes, or is %w", Quote(path), limit, ErrIrregular)
+	}
+	unix.Close(fd)
+	return 0, err
+}
+
+// ReadRegular reads such a file, and closes it. It makes no os.File: before and after each command, the
+// host reads dozens.
+func ReadRegular(fd int, openErr error, path string, limit int64) ([]byte, error) {
+	size, err := regularSize(fd, openErr, path, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	data := make([]byte, size)
+	n := 0
+	for more := 1; more > 0 && n < len(data); n += max(more, 0) { // it can be shorter by now
+		err = Retry(func() (err error) {
+			more, err = unix.Pread(fd, data[n:], int64(n))
+			return err
+		})
 	}
 	return data[:n], err
 }

@@ -17,7 +17,7 @@ type file struct{ dev, inode uint64 }
 
 // fileAt returns the file at a path and the number of its names: 0 if it is gone.
 func fileAt(path string) (id file, names uint64) {
-	st, _ := lstat(path)
+	st, _ := hostpath.Lstat(path)
 	return file{uint64(st.Dev), st.Ino}, uint64(st.Nlink)
 }
 
@@ -72,7 +72,7 @@ type collection struct {
 
 // addRoot reports a root that matches. It can be a file.
 func (c *collection) addRoot(n *node) {
-	st, err := lstat(n.name)
+	st, err := hostpath.Lstat(n.name)
 	if err != nil {
 		return
 	}

@@ -26,15 +26,9 @@ func readDir(path string) (entries []hostpath.Entry, id identity, err error) {
 	return entries, identityOf(&st), err
 }
 
-// lstat returns the zero value with an error.
-func lstat(path string) (st unix.Stat_t, err error) {
-	err = hostpath.Retry(func() error { return unix.Lstat(path, &st) })
-	return st, err
-}
-
 // identify returns the identity of the file at path now. A missing one has none that a directory has.
 func identify(path string) identity {
-	st, _ := lstat(path)
+	st, _ := hostpath.Lstat(path)
 	return identityOf(&st)
 }
 

@@ -80,7 +80,7 @@ func (w *walk) read(n *node, path string, last bool) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
 		return nil // removed, or never a directory
 	case errors.Is(err, fs.ErrPermission):
-		if st, err := lstat(path); err == nil {
+		if st, err := hostpath.Lstat(path); err == nil {
 			n.reportSelf(Unsearched, st.Uid)
 		}
 		return nil
