@@ -299,7 +299,7 @@ func (a *answer) branchInFiles(l GitLayout) bool {
 	if l.GitDir == "" || !slices.ContainsFunc(a.settings, func(s setting) bool { return strings.HasPrefix(s.key, "includeif.onbranch:") }) {
 		return true
 	}
-	head := beginning(paths.Join(l.GitDir, "HEAD")) // nothing of a symlink
+	head := hostpath.Beginning(paths.Join(l.GitDir, "HEAD"), gitindex.MaxHead) // nothing of a symlink
 	text, symbolic := strings.CutPrefix(string(head), "ref:")
 	if !symbolic {
 		return gitindex.ValidHead(head)
@@ -319,7 +319,7 @@ func (a *answer) branchInFiles(l GitLayout) bool {
 			return false
 		}
 	}
-	return !strings.HasPrefix(string(beginning(branch)), "ref:") // a chain has more files
+	return !strings.HasPrefix(string(hostpath.Beginning(branch, gitindex.MaxHead)), "ref:") // a chain has more files
 }
 
 // configFile records a configuration file, and reports whether it exists. It refuses a file that would

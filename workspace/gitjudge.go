@@ -17,12 +17,9 @@ import (
 
 // validHead is git's validate_headref, but refuses a symlink.
 func validHead(path string) bool {
-	fi, err := os.Lstat(path)
-	if err != nil || fi.Mode()&0o400 == 0 {
-		return false
-	}
+	st, _ := hostpath.Lstat(path)
 	data, err := hostpath.ReadNoSymlinks(path, maxGitPointer)
-	return err == nil && gitindex.ValidHead(data)
+	return st.Mode&0o400 != 0 && err == nil && gitindex.ValidHead(data)
 }
 
 func searchable(path string) bool {

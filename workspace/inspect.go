@@ -355,8 +355,8 @@ func linksOf(dir string) Acts {
 	for _, part := range [...]string{"", "refs", "logs"} { // many refs use up no other part's entries
 		left, top := maxLinked, filepath.Join(dir, part)
 		links, all := LinksIn(top, &left, func(p string) bool { return part != "" || entersGit(dir, p) }, func(p string) {
-			if (part == "refs" || gitindex.MayBeRef(strings.TrimPrefix(p, dir+"/"))) && gitindex.LeadsToNoRef(beginning(p)) {
-				found.Unclear(fmt.Sprintf("git: %.300q is a ref to a non-ref file, and git writes to that file: %q", p, beginning(p)))
+			if (part == "refs" || gitindex.MayBeRef(strings.TrimPrefix(p, dir+"/"))) && gitindex.LeadsToNoRef(hostpath.Beginning(p, gitindex.MaxHead)) { // read again each time: no time shows a write through a mapping (see stampWithin)
+				found.Unclear(fmt.Sprintf("git: %.300q is a ref to a non-ref file, and git writes to that file: %q", p, hostpath.Beginning(p, gitindex.MaxHead)))
 			}
 			// These git does not write in place, and objects of a clone have several names.
 			own, _, _ := strings.Cut(strings.TrimPrefix(p, dir+"/"), "/")
@@ -377,21 +377,6 @@ func linksOf(dir string) Acts {
 // unknown returns a state that equals no other, for a file that nobody looked at: a command may have
 // changed it.
 func unknown() string { return fmt.Sprint(time.Now().UnixNano()) }
-
-// beginning returns the first bytes of a regular file, enough for gitindex.LeadsToNoRef. There can be
-// thousands of refs, so it makes no os.File. It reads each one again: no time shows a write through a
-// mapping (see stampWithin).
-func beginning(p string) []byte {
-	fd, err := hostpath.OpenNoSymlinks(p, hostpath.Reading, 0)
-	defer unix.Close(fd) // without a file it is -1, which closes nothing
-	var st unix.Stat_t
-	if err != nil || unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size == 0 { // see hostpath.Regular
-		return nil
-	}
-	text := make([]byte, gitindex.MaxHead)
-	n, _ := unix.Pread(fd, text, 0)
-	return text[:max(n, 0)]
-}
 
 // entersGit reports whether linksOf enters a subdirectory of a git directory. It enters neither hooks,
 // which are protected, nor the directories of single objects, where git only makes and removes files.

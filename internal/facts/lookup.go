@@ -67,9 +67,7 @@ func (f *lookup) Follow(p string) view.Way {
 		} else if dir := f.Follow(p[:max(at, 1)]); dir.Err != nil {
 			way = dir
 		} else {
-			if way.End = p; dir.End != p[:max(at, 1)] {
-				way.End = paths.Join(dir.End, p[at+1:])
-			}
+			way.End = paths.Move(p, p[:max(at, 1)], dir.End)
 			if dir.Kind == view.Directory { // else nothing lies beneath a missing path, or a file
 				step(&way, dir.End)
 			}
@@ -269,9 +267,7 @@ func (f *lookup) addSecondMounts(own []view.HostPath) []view.HostPath {
 				if again.Path = at; name != "" {
 					again.Path, again.Names = filepath.Dir(at), []string{filepath.Base(at)}
 				}
-				if way.Err == nil {
-					all = append(all, again)
-				}
+				all = append(all, again)
 			}
 		}
 	}

@@ -87,16 +87,13 @@ func mountsIn(table []mount, dirs ...string) (shown []mount) {
 }
 
 // otherPaths returns where mounts in shown, found by mountsIn, show a path without symlinks at another
-// path.
+// path. "" is none.
 func otherPaths(table, shown []mount, p string) (list []string) {
 	on := mountOf(table, p)
 	in := on.in(p)
 	for _, m := range shown {
-		if on.at == "" || m.dev != on.dev || !paths.Inside(m.root, in) {
-			continue
-		}
-		if at := paths.Move(in, m.root, m.at); at != p {
-			list = append(list, at)
+		if p != "" && on.at != "" && m.dev == on.dev && paths.Inside(m.root, in) && paths.Move(in, m.root, m.at) != p {
+			list = append(list, paths.Move(in, m.root, m.at))
 		}
 	}
 	return list

@@ -3,9 +3,11 @@
 package hostpath
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -41,33 +43,35 @@ func regularSize(fd int, err error, path string, limit int64) (int64, error) {
 		return 0, fmt.Errorf("open %s: %w", Quote(path), err)
 	}
 	var st unix.Stat_t
-	if err = Retry(func() error { return unix.Fstat(fd, &st) }); err == nil {
-		if st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size <= limit {
-			return st.Size, nil
-		}
-		err = fmt.Errorf("%s has more than %d bytes, or is %w", Quote(path), limit, ErrIrregular)
+	err = Retry(func() error { return unix.Fstat(fd, &st) })
+	if st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size <= limit {
+		return st.Size, nil
 	}
 	unix.Close(fd)
-	return 0, err
+	return 0, cmp.Or(err, fmt.Errorf("%s has more than %d bytes, or is %w", Quote(path), limit, ErrIrregular))
 }
 
-// ReadRegular reads such a file, and closes it. It makes no os.File: before and after each command, the
-// host reads dozens.
-func ReadRegular(fd int, openErr error, path string, limit int64) ([]byte, error) {
+// ReadRegular reads at most most bytes of such a file, and closes it. It makes no os.File: before and
+// after each command, the host reads dozens.
+func ReadRegular(fd int, openErr error, path string, limit, most int64) ([]byte, error) {
 	size, err := regularSize(fd, openErr, path, limit)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	data := make([]byte, size)
-	n := 0
-	for more := 1; more > 0 && n < len(data); n += max(more, 0) { // it can be shorter by now
-		err = Retry(func() (err error) {
-			more, err = unix.Pread(fd, data[n:], int64(n))
-			return err
-		})
+	data, n := make([]byte, min(size, most)), 0
+	for more := 1; n < len(data) && (more > 0 || err == unix.EINTR); n += max(more, 0) { // it can be shorter by now
+		more, err = unix.Pread(fd, data[n:], int64(n))
 	}
 	return data[:n], err
+}
+
+// Beginning returns the first n bytes of a regular file; none with an error. No component of its path may
+// be a symlink.
+func Beginning(path string, n int64) []byte {
+	fd, err := OpenNoSymlinks(path, Reading, 0)
+	text, _ := ReadRegular(fd, err, path, math.MaxInt64, n)
+	return text
 }
 
 // ReadFile reads a regular file of at most limit bytes. If its path has a symlink, a command can have led it
@@ -77,12 +81,12 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	if err == unix.ELOOP {
 		fd, err = openRegular(path)
 	}
-	return ReadRegular(fd, err, path, limit)
+	return ReadRegular(fd, err, path, limit, limit)
 }
 
 // ReadNoSymlinks reads a regular file of at most limit bytes. No component of its path may be a
 // symlink. A fifo does not block it.
 func ReadNoSymlinks(path string, limit int64) ([]byte, error) {
 	fd, err := OpenNoSymlinks(path, Reading, 0)
-	return ReadRegular(fd, err, path, limit)
+	return ReadRegular(fd, err, path, limit, limit)
 }

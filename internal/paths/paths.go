@@ -31,9 +31,12 @@ func ProcessSpecific(text string) bool {
 
 // Move returns the path of p, which is in from, after from has moved to to.
 func Move(p, from, to string) string {
-	if p == from {
+	switch {
+	case from == to:
+		return p
+	case p == from:
 		return to
-	} else if from != "/" {
+	case from != "/":
 		p = strings.TrimPrefix(p, from)
 	}
 	if to == "/" {

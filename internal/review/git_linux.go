@@ -118,8 +118,7 @@ func (r *Review) sight(in func(layer int, p string) (Node, error)) sight {
 		if layer, p := r.at(full); layer >= 0 {
 			return in(layer, p)
 		}
-		var st unix.Stat_t
-		if unix.Lstat(full, &st) == nil {
+		if st, err := hostpath.Lstat(full); err == nil {
 			n = nodeOf(&st)
 			n.Target, _ = os.Readlink(full)
 		}

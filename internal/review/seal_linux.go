@@ -107,7 +107,7 @@ const maxSealed = 256 << 20
 // readRegular reads a file that somebody else may have made: no symlink.
 func readRegular(file string, limit int64) ([]byte, error) {
 	fd, err := hostpath.Openat(unix.AT_FDCWD, file, hostpath.Reading|unix.O_NOFOLLOW, 0)
-	return hostpath.ReadRegular(fd, err, file, limit)
+	return hostpath.ReadRegular(fd, err, file, limit, limit)
 }
 
 // write writes a file completely or not at all.
