@@ -13,8 +13,6 @@ import (
 	"sync"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/scan"
@@ -162,8 +160,8 @@ func (f *lookup) LinksIn(dir string) view.Links {
 				return strings.HasPrefix(gitDir, l.CommonDir+"/worktrees/")
 			}))
 		}, func(p string) {
-			var st unix.Stat_t
-			found.Hard = found.Hard || unix.Lstat(p, &st) == nil && st.Nlink > 1
+			st, _ := hostpath.Lstat(p)
+			found.Hard = found.Hard || st.Nlink > 1
 		})
 		return found
 	})

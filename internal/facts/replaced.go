@@ -79,5 +79,5 @@ func Replaced(list []WatchedPath) (notes []string) {
 // replaced reports whether the file is not there any more.
 func (w *WatchedPath) replaced() (bool, error) {
 	is, err := hostpath.Lstat(w.path)
-	return is.Dev != w.was.Dev || is.Ino != w.was.Ino || err != nil, err
+	return is.Dev != w.was.Dev || is.Ino != w.was.Ino, err
 }

@@ -118,7 +118,7 @@ func (c *collection) gather(n *node, path string) {
 		}
 	}
 	for _, child := range n.dirs {
-		if child.hide > 0 || len(child.found)+len(child.links)+len(child.dirs) > 0 { // most have nothing: no path is made for them
+		if child.hide+len(child.found)+len(child.links)+len(child.dirs) > 0 { // most have nothing: no path is made for them
 			c.gather(child, paths.Join(path, child.name))
 		}
 	}

@@ -70,8 +70,8 @@ func marked(st *unix.Stat_t) bool {
 
 // Is reports whether a path looks like a stub.
 func Is(path string) bool {
-	var st unix.Stat_t
-	return unix.Lstat(path, &st) == nil && marked(&st)
+	st, _ := hostpath.Lstat(path)
+	return marked(&st)
 }
 
 // fresh reports whether this can be a file that a process is still making, without its mark. A

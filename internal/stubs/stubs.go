@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
 // A Registry holds stubs for one process. It is safe for concurrent use.
@@ -56,8 +58,7 @@ func (r *Registry) hold(ctx context.Context, h *Hold, s Stub) error {
 	}
 	var chain []Stub
 	for at := s; at.Path != "/" && !h.above[at.Path] && !slices.Contains(h.paths, at.Path); at = (Stub{Path: filepath.Dir(at.Path)}) {
-		var st unix.Stat_t
-		if unix.Lstat(at.Path, &st) == nil {
+		if st, err := hostpath.Lstat(at.Path); err == nil {
 			isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
 			if !marked(&st) && (at.Path != s.Path || !fresh(&st)) || isDir && pathHoldsWork(at.Path) {
 				h.above[at.Path] = isDir
