@@ -19,7 +19,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sbxhost/sbxhost/internal/gitindex"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
@@ -230,7 +229,7 @@ func (q *question) gather() {
 	if q.controls.Failed != nil {
 		return
 	}
-	if len(q.followed) > 0 && !q.exposed && q.branchInFiles(q.layout) {
+	if len(q.followed) > 0 && !q.exposed && !q.asksForBranch() {
 		inForce, _ = q.git.list(q.ctx, q.layout, nil, "--includes") // git fails at an unreadable file
 	}
 	q.controls.Settings = settingsOf(q.git, inForce)
@@ -293,33 +292,10 @@ func (q *question) addFile(p, scope string) {
 	}
 }
 
-// branchInFiles reports whether git finds out the branch, for includeIf.onbranch, from regular files: it
-// opens and reads what a symlink leads to, such as a device, or a fifo with messages for others.
-func (a *answer) branchInFiles(l GitLayout) bool {
-	if l.GitDir == "" || !slices.ContainsFunc(a.settings, func(s setting) bool { return strings.HasPrefix(s.key, "includeif.onbranch:") }) {
-		return true
-	}
-	head := hostpath.Beginning(paths.Join(l.GitDir, "HEAD"), gitindex.MaxHead) // nothing of a symlink
-	text, symbolic := strings.CutPrefix(string(head), "ref:")
-	if !symbolic {
-		return gitindex.ValidHead(head)
-	}
-	const space = " \t\r\n" // git keeps others in the name
-	ref := strings.Trim(text, space)
-	if len(head) == gitindex.MaxHead || !strings.HasPrefix(ref, "refs/heads/") { // git reads on, or a ref of this worktree alone
-		return false
-	}
-	branch := paths.Join(l.CommonDir, ref)
-	for _, p := range [...]string{branch, paths.Join(l.CommonDir, "packed-refs")} {
-		left := maxIndexes
-		f, err := openLarge(p, &left)
-		if err == nil {
-			f.File.Close()
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return false
-		}
-	}
-	return !strings.HasPrefix(string(hostpath.Beginning(branch, gitindex.MaxHead)), "ref:") // a chain has more files
+// asksForBranch reports whether git finds out the branch, for includeIf.onbranch: it opens whatever a symlink
+// leads to there, such as a device, or a fifo with messages for others.
+func (a *answer) asksForBranch() bool {
+	return slices.ContainsFunc(a.settings, func(s setting) bool { return strings.HasPrefix(s.key, "includeif.onbranch:") })
 }
 
 // configFile records a configuration file, and reports whether it exists. It refuses a file that would

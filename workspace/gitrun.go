@@ -155,7 +155,7 @@ func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *Us
 			rules = append(rules, p)
 		}
 	}
-	if a.controls.Failed != nil || slices.ContainsFunc(rules, irregular) || !a.branchInFiles(l) || !w.older(top, l.CommonDir, paths.Join(l.CommonDir, "config"), since) {
+	if a.controls.Failed != nil || slices.ContainsFunc(rules, irregular) || a.asksForBranch() || !w.older(top, l.CommonDir, paths.Join(l.CommonDir, "config"), since) {
 		return nil // the configuration's core.excludesFile can be any file of the user
 	}
 	// Without the index, which may be large, a tracked path that a rule matches counts as ignored; git
