@@ -16,11 +16,8 @@ type RootDir struct {
 // paths counts. If several lists name a path, the last of Readable, Writable, Protected and Present
 // counts.
 type GitLayout struct {
-	// Kind is how the root relates to its git directory: "plain", "worktree", "submodule",
-	// "separate" or "bare"; "" if no repository is at this root.
-	Kind string
 	// GitDir has HEAD and the index of this root. CommonDir has objects, refs and config; only a
-	// worktree has another one than GitDir.
+	// worktree has another one than GitDir. Both are empty if no repository is at this root.
 	GitDir, CommonDir string
 	// Readable must be visible, read-only.
 	Readable []string

@@ -17,15 +17,6 @@ import (
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
-// How a project root relates to its git directory.
-const (
-	gitPlain     = "plain"     // .git is the repository
-	gitWorktree  = "worktree"  // made by git worktree add; .git is a file
-	gitSubmodule = "submodule" // the repository is in the superproject's modules; .git is a file
-	gitSeparate  = "separate"  // .git is a file that points to a repository inside the root
-	gitBare      = "bare"      // the root itself is a bare repository
-)
-
 // GitDirs finds the git directories of the project root, an absolute path. It reads .git and what
 // that points to, and runs no git.
 //
@@ -42,9 +33,9 @@ func GitDirs(projectRoot string, writable ...string) (GitLayout, error) {
 	var l GitLayout
 	top, err := filepath.EvalSymlinks(projectRoot)
 	if err == nil {
-		l.Kind, l.GitDir, l.CommonDir, err = gitDirs(top)
+		l.GitDir, l.CommonDir, err = gitDirs(top)
 	}
-	if err == nil && l.Kind != "" {
+	if err == nil && l.GitDir != "" {
 		err = l.fill(top, append([]string{top}, writable...))
 	}
 	if err != nil {
@@ -53,29 +44,29 @@ func GitDirs(projectRoot string, writable ...string) (GitLayout, error) {
 	return l, nil
 }
 
-// gitDirs returns the kind of the repository with its work tree at top, and its directories.
-func gitDirs(top string) (kind, gitDir, common string, err error) {
+// gitDirs returns the directories of the repository with its work tree at top.
+func gitDirs(top string) (gitDir, common string, err error) {
 	dotGit := paths.Join(top, ".git")
 	fi, err := os.Lstat(dotGit)
-	switch kind, gitDir = gitPlain, dotGit; {
+	switch gitDir = dotGit; {
 	case err == nil && fi.Mode().IsRegular():
 		if gitDir, err = targetIn(dotGit, dotGitPrefix, top); err != nil {
-			return "", "", "", err
+			return "", "", err
 		}
-		if kind, common, err = pointedTo(top, gitDir); err != nil {
+		if common, err = pointedTo(top, gitDir); err != nil {
 			err = fmt.Errorf("%q points to %q: %w", dotGit, gitDir, err)
 		}
-		return kind, gitDir, common, err
+		return gitDir, common, err
 	case HasOnly(dotGit, ""):
-		if kind, gitDir = gitBare, top; !MayBeBare(top) {
-			return "", "", "", nil
+		if gitDir = top; !MayBeBare(top) {
+			return "", "", nil
 		}
 	case err != nil:
-		return "", "", "", err
+		return "", "", err
 	case !fi.IsDir():
-		return "", "", "", fmt.Errorf("%q is neither a directory nor a file; replace it by one: %w", dotGit, ErrGitLayout)
+		return "", "", fmt.Errorf("%q is neither a directory nor a file; replace it by one: %w", dotGit, ErrGitLayout)
 	}
-	return kind, gitDir, gitDir, isGitDir(gitDir, gitDir)
+	return gitDir, gitDir, isGitDir(gitDir, gitDir)
 }
 
 // PointedLayouts returns the repositories that git on the host may use in a work tree if GitDirs rejects
@@ -87,7 +78,7 @@ func PointedLayouts(top string) (list []GitLayout) {
 		if err != nil {
 			common = dir
 		}
-		list = append(list, GitLayout{Kind: gitBare, GitDir: dir, CommonDir: common})
+		list = append(list, GitLayout{GitDir: dir, CommonDir: common})
 	}
 	if MayBeBare(top) {
 		add(top)
@@ -103,28 +94,26 @@ func PointedLayouts(top string) (list []GitLayout) {
 }
 
 // pointedTo checks that gitDir, which top's .git file names, belongs to top.
-func pointedTo(top, gitDir string) (kind, common string, err error) {
+func pointedTo(top, gitDir string) (common string, err error) {
 	if hasCommonDir(gitDir) {
 		// It must lie in the repository: else one that the workspace made could name any repository.
 		if common, err = commonAround(gitDir); err != nil {
-			return "", "", err
+			return "", err
 		}
 		dir, err := recordedTop(gitDir)
 		if err == nil && dir != top {
 			err = fmt.Errorf("which is the worktree at %q and not this workspace; run git worktree repair after a move: %w", dir, ErrGitLayout)
 		}
-		return gitWorktree, common, err
+		return common, err
 	}
 	if err := isGitDir(gitDir, gitDir); err != nil {
-		return "", "", err
+		return "", err
 	}
-	if gitDir != top && paths.Inside(top, gitDir) {
-		return gitSeparate, gitDir, nil
+	separate := gitDir != top && paths.Inside(top, gitDir)
+	if !separate && (paths.Inside(gitDir, top) || !inModules(gitDir) || workTreeOf(gitDir) != top) {
+		return "", fmt.Errorf("which is no git directory of this workspace: it is neither below the directory of that .git, nor a worktree's, nor that of a submodule whose core.worktree names this workspace: %w", ErrGitLayout)
 	}
-	if paths.Inside(gitDir, top) || !inModules(gitDir) || workTreeOf(gitDir) != top {
-		return "", "", fmt.Errorf("which is no git directory of this workspace: it is neither below the directory of that .git, nor a worktree's, nor that of a submodule whose core.worktree names this workspace: %w", ErrGitLayout)
-	}
-	return gitSubmodule, gitDir, nil
+	return gitDir, nil
 }
 
 // OfWorktree reports whether git would make gitDir for a worktree: its repository is around it.
@@ -194,7 +183,7 @@ func inModules(p string) bool {
 
 // fill fills in the lists. It reads directories and decides nothing.
 func (l *GitLayout) fill(top string, commandDirs []string) error {
-	kind, gitDir, common := l.Kind, l.GitDir, l.CommonDir
+	gitDir, common, dotGit := l.GitDir, l.CommonDir, paths.Join(top, ".git")
 	switch {
 	case paths.Inside(top, common):
 		l.addWritable(gitDir)
@@ -216,10 +205,10 @@ func (l *GitLayout) fill(top string, commandDirs []string) error {
 		l.Readable = append(l.Readable, common)
 		l.addWritable(common)
 	}
-	if kind != gitPlain && kind != gitBare {
-		l.Protected = append(l.Protected, paths.Join(top, ".git"))
-	}
-	if kind != gitBare {
+	if gitDir != top {
+		if gitDir != dotGit {
+			l.Protected = append(l.Protected, dotGit)
+		}
 		l.addPresent(top, ".gitmodules")
 	}
 	l.protect(gitDir)

@@ -49,8 +49,8 @@ func wantLayout(t *testing.T, root string, want GitLayout) {
 		t.Errorf("%s: %v", root, err)
 		return
 	}
-	if got.Kind != want.Kind || got.GitDir != want.GitDir || got.CommonDir != want.CommonDir {
-		t.Errorf("%s: got %v %q %q, want %v %q %q", root, got.Kind, got.GitDir, got.CommonDir, want.Kind, want.GitDir, want.CommonDir)
+	if got.GitDir != want.GitDir || got.CommonDir != want.CommonDir {
+		t.Errorf("%s: got %q %q, want %q %q", root, got.GitDir, got.CommonDir, want.GitDir, want.CommonDir)
 	}
 	for what, lists := range map[string][2][]string{
 		"readable": {got.Readable, want.Readable}, "writable": {got.Writable, want.Writable}, "protected": {got.Protected, want.Protected},
@@ -102,7 +102,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 
 	m := main + "/.git"
 	wantLayout(t, main, GitLayout{
-		Kind: gitPlain, GitDir: m, CommonDir: m, Writable: []string{m},
+		GitDir: m, CommonDir: m, Writable: []string{m},
 		Protected: slices.Concat(below(m, guarded...),
 			// Worktrees that are elsewhere altogether, those in the workspace but for their indexes.
 			below(m+"/worktrees", "wt", "other", "gone"), below(m+"/worktrees/near", "commondir", "gitdir", "config.worktree")),
@@ -111,7 +111,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 	})
 	w := m + "/worktrees/wt"
 	worktree := GitLayout{
-		Kind: gitWorktree, GitDir: w, CommonDir: m, Readable: []string{m},
+		GitDir: w, CommonDir: m, Readable: []string{m},
 		Writable: []string{m},
 		Protected: slices.Concat(below(base+"/wt", ".git"), below(m, guarded...), below(w, inOthers...),
 			below(w, "gitdir"), below(m+"/worktrees", "other", "near", "gone")),
@@ -154,28 +154,28 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 	s := g + "/modules/deps/lib"
 	n := s + "/modules/nested"
 	wantLayout(t, super, GitLayout{
-		Kind: gitPlain, GitDir: g, CommonDir: g, Writable: []string{g, s, n},
+		GitDir: g, CommonDir: g, Writable: []string{g, s, n},
 		Protected: slices.Concat(below(g, guarded...), below(s, inOthers...), below(n, inOthers...)),
 		Present:   below(super, ".gitmodules"),
 	})
 	wantLayout(t, super+"/deps/lib", GitLayout{
-		Kind: gitSubmodule, GitDir: s, CommonDir: s, Readable: []string{s}, Writable: []string{s, n},
+		GitDir: s, CommonDir: s, Readable: []string{s}, Writable: []string{s, n},
 		Protected: slices.Concat(below(super+"/deps/lib", ".git"), below(s, inOthers...), below(n, inOthers...)),
 		Present:   below(super+"/deps/lib", ".gitmodules"),
 	})
 	wantLayout(t, super+"/deps/lib/nested", GitLayout{
-		Kind: gitSubmodule, GitDir: n, CommonDir: n, Readable: []string{n}, Writable: []string{n},
+		GitDir: n, CommonDir: n, Readable: []string{n}, Writable: []string{n},
 		Protected: slices.Concat(below(super+"/deps/lib/nested", ".git"), below(n, inOthers...)),
 	})
 
 	b := base + "/bare.git"
 	wantLayout(t, b, GitLayout{
-		Kind: gitBare, GitDir: b, CommonDir: b, Writable: []string{b},
+		GitDir: b, CommonDir: b, Writable: []string{b},
 		Protected: slices.Concat(below(b, inOthers...), below(b+"/worktrees/inner", "commondir", "gitdir", "config.worktree")),
 	})
 	// A worktree inside the bare repository: the parts are shown, not the whole.
 	inner, err := GitDirs(b + "/inner")
-	if err != nil || inner.Kind != gitWorktree || inner.CommonDir != b {
+	if err != nil || inner.CommonDir != b {
 		t.Errorf("inner: %+v, %v", inner, err)
 	}
 	for _, p := range inner.Readable {
@@ -186,7 +186,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 
 	git(t, base, "init", "-q", "--separate-git-dir", base+"/sep/.store", base+"/sep")
 	wantLayout(t, base+"/sep", GitLayout{
-		Kind: gitSeparate, GitDir: base + "/sep/.store", CommonDir: base + "/sep/.store", Writable: []string{base + "/sep/.store"},
+		GitDir: base + "/sep/.store", CommonDir: base + "/sep/.store", Writable: []string{base + "/sep/.store"},
 		Protected: slices.Concat(below(base+"/sep", ".git"), below(base+"/sep/.store", inOthers...)),
 	})
 	git(t, base, "init", "-q", "--separate-git-dir", base+"/store", base+"/sep2")
@@ -229,7 +229,7 @@ func TestGitDirsOfRealRepositories(t *testing.T) {
 		t.Errorf("moved worktree: %+v, %v", l, err)
 	}
 	git(t, main, "worktree", "repair", base+"/moved")
-	if l, err := GitDirs(base + "/moved"); l.Kind != gitWorktree || err != nil {
+	if l, err := GitDirs(base + "/moved"); l.CommonDir == l.GitDir || err != nil {
 		t.Errorf("repaired worktree: %+v, %v", l, err)
 	}
 }
@@ -323,10 +323,10 @@ func TestGitDirsAreThoseThatGitTakes(t *testing.T) {
 		got := strings.TrimPrefix(l.GitDir, top)
 		if err != nil {
 			got = "error"
-		} else if l.Kind == "" {
+		} else if l.GitDir == "" {
 			got = "none"
 		}
-		if got != tt.first || l.Kind == gitBare != (tt.first == "") {
+		if got != tt.first || (l.GitDir != "" && filepath.Base(l.GitDir) != ".git") != (tt.first == "") {
 			t.Errorf("%d: %s: got %q (%v), want %q", i, tt.change, got, err, tt.first)
 		}
 		ask := exec.Command("git", "rev-parse", "--absolute-git-dir")
@@ -376,7 +376,7 @@ func TestGitDirsRefusesHostilePointers(t *testing.T) {
 		"ws/linkhead/HEAD": "-> ../../victim/.git/HEAD", "ws/linkhead/objects": "dir", "ws/linkhead/refs": "dir",
 	})
 	// One that changes nothing does no harm, and may be there to do none.
-	if got, err := GitDirs(base + "/self"); err != nil || got.Kind != gitPlain || got.CommonDir != got.GitDir {
+	if got, err := GitDirs(base + "/self"); err != nil || got.CommonDir != got.GitDir {
 		t.Errorf("a commondir that names itself: %+v, %v", got, err)
 	}
 	for _, tt := range []struct {
@@ -428,7 +428,7 @@ func TestGitDirsRefusesHostilePointers(t *testing.T) {
 		})
 	}
 	// The same victim's worktree is accepted from where it belongs.
-	if l, err := GitDirs(base + "/a"); err != nil || l.Kind != gitWorktree {
+	if l, err := GitDirs(base + "/a"); err != nil || l.CommonDir == l.GitDir {
 		t.Errorf("control: %+v, %v", l, err)
 	}
 	os.Remove(base + "/ws/.git")
@@ -449,7 +449,7 @@ func TestGitDirsRefusesHostilePointers(t *testing.T) {
 	if err := os.Remove(base + "/ws/.git/commondir"); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := GitDirs(base + "/ws"); err != nil || l.Kind != gitPlain {
+	if l, err := GitDirs(base + "/ws"); err != nil || l.CommonDir == "" {
 		t.Errorf("control: %+v, %v", l, err)
 	}
 }

@@ -82,7 +82,7 @@ func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (Git
 	}
 	for _, dir := range submodules {
 		if isGitDir(dir, dir) == nil {
-			add(dir, GitLayout{Kind: gitBare, GitDir: dir, CommonDir: dir})
+			add(dir, GitLayout{GitDir: dir, CommonDir: dir})
 		}
 	}
 	return found

@@ -191,7 +191,7 @@ const heldDir = "SBXHOST_TEST_HELD"
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	if dir := os.Getenv(heldDir); dir != "" {
-		left, layout := NewBudget(), GitLayout{Kind: gitPlain, GitDir: dir, CommonDir: dir}
+		left, layout := NewBudget(), GitLayout{GitDir: dir, CommonDir: dir}
 		layout.WorkTrees(dir, left)
 		now := Acts{}
 		now.AddPending(layout, left)

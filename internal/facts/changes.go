@@ -28,12 +28,12 @@ import (
 func (f *lookup) stateOf(out *Resolution, top string) workspace.Acts {
 	l, err := f.layout(top)
 	used, r := []workspace.GitLayout{l}, workspace.Acts{}
-	r.Uses(top, fmt.Sprintf("%s %q %q", l.Kind, l.GitDir, l.CommonDir))
+	r.Uses(top, fmt.Sprintf("%q %q", l.GitDir, l.CommonDir))
 	if err != nil {
 		r.Uses(top, "one that is not understood")
 		used = workspace.PointedLayouts(top)
 		r.Unclear(err.Error())
-	} else if l.Kind == "" {
+	} else if l.GitDir == "" {
 		r.Unclear(fmt.Sprintf("git: most of the repository %q is elsewhere, or gone", top))
 	}
 	if warning := workspace.BareWithDotGit(top); warning != "" {

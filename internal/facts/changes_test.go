@@ -140,7 +140,7 @@ func TestAnotherRepositoryIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !told("uses another repository there: plain") {
+	if !told("uses another repository there: \"") {
 		t.Errorf("another one: %+v", m.Changes(out).Repositories)
 	}
 }

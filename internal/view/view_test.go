@@ -122,7 +122,7 @@ func (m *machine) Repository(dir string) (r Repository) {
 	if what, there := m.at[git]; !there || what != "" {
 		return r
 	}
-	r.Layout = workspace.GitLayout{Kind: "plain", GitDir: git, CommonDir: git, Writable: []string{git},
+	r.Layout = workspace.GitLayout{GitDir: git, CommonDir: git, Writable: []string{git},
 		Protected: []string{git + "/config", git + "/hooks", git + "/commondir"}}
 	r.Files, r.Failed = m.obeyed[dir], m.failed[dir]
 	r.Unlisted, r.Hint = m.unlisted && r.Failed != nil, m.hint
