@@ -98,8 +98,6 @@ type Machine interface {
 	// Stub reports whether a host path exists only while the command runs, so that the command does
 	// not create it.
 	Stub(path string) bool
-	// Unwritable returns the directory whose mode forbids the command's user to write at a host path; "" if none does.
-	Unwritable(path string) string
 	// WhyNotProposed says why no proposal may open a path: it can contain credentials, or gives a
 	// way out of the sandbox. It is "" for every other path.
 	WhyNotProposed(path string) string

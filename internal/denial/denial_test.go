@@ -14,14 +14,13 @@ import (
 
 // machine is one of which everything is told.
 type machine struct {
-	files      map[string]view.Kind
-	links      map[string]string
-	programs   map[string]string
-	dropped    string
-	unwritable string
-	ports      []uint16
-	vars       []string
-	withheld   map[string]string
+	files    map[string]view.Kind
+	links    map[string]string
+	programs map[string]string
+	dropped  string
+	ports    []uint16
+	vars     []string
+	withheld map[string]string
 	// interpreters are those of scripts.
 	interpreters map[string]string
 }
@@ -38,7 +37,6 @@ func (m *machine) Dropped(string) string          { return m.dropped }
 func (m *machine) Listens(port uint16) bool       { return slices.Contains(m.ports, port) }
 func (m *machine) Variable(name string) bool      { return slices.Contains(m.vars, name) }
 func (m *machine) Stub(p string) bool             { return p == "/src/p/.vscode" }
-func (m *machine) Unwritable(p string) string     { return m.unwritable }
 func (m *machine) WhyNotProposed(p string) string { return m.withheld[p] }
 
 func someMachine() *machine {
@@ -314,19 +312,6 @@ func TestLeftByGit(t *testing.T) {
 	check(t, "failed", &Failure{Command: shared.Command{Args: []string{"git"}, Dir: "/workspace/sub"},
 		Stderr: []byte("error: unable to unlink old '.vscode/x': Read-only file system\nfatal: Could not reset index file to revision 'HEAD'.")},
 		[]string{`write /workspace/.vscode/x by protect_paths_except: add ".vscode" to protect_paths_except?`})
-}
-
-// What a mode keeps the command's user from writing, no attribute lets it write.
-func TestModes(t *testing.T) {
-	t.Parallel()
-	m := someMachine()
-	said := []byte("touch: cannot touch 'x': Read-only file system")
-	spec := someSpec()
-	spec.Table[1].Access = shared.ReadOnly
-	check(t, "read_only", &Failure{Spec: spec, Machine: m, Command: shared.Command{Args: []string{"touch"}, Dir: "/workspace"}, Stderr: said}, []string{"write /workspace/x by read_only: read_only = false?"})
-	m.unwritable = "/src/p"
-	check(t, "a mode", &Failure{Spec: spec, Machine: m, Command: shared.Command{Args: []string{"touch"}, Dir: "/workspace"}, Stderr: said}, []string{"write /workspace/x?"})
-	check(t, "a bind", &Failure{Machine: m, Command: shared.Command{Args: []string{"touch"}, Dir: "/data/deep/tools"}, Stderr: said}, []string{"write /data/deep/tools/x?"})
 }
 
 // A refused call that no path explains takes a privilege, whichever program says so.

@@ -104,7 +104,7 @@ func (f *Failure) hidden(p string, entry *shared.Entry) Denial {
 
 // notWritten is about a path that a command could not write, rename or remove.
 func (f *Failure) notWritten(p string) Denial {
-	entry, host := shared.Cover(f.Spec.Table, p)
+	entry, _ := shared.Cover(f.Spec.Table, p)
 	if entry == nil {
 		if view.WritableInside(f.Spec, p) {
 			return Denial{}
@@ -128,13 +128,6 @@ func (f *Failure) notWritten(p string) Denial {
 	case shared.ReadOnly:
 		d.Reason = fmt.Sprintf("%s is read-only in sandbox %q (%s)", hostpath.Quote(p), f.Sandbox, entry.Why)
 		binds := strings.HasPrefix(d.Attribute, "bind_paths[")
-		if d.Attribute == "read_only" || binds {
-			if at := f.Machine.Unwritable(host); at != "" {
-				d.Attribute = ""
-				d.Reason = fmt.Sprintf("%s cannot be written in sandbox %q: by the mode of %s, its user cannot write there", hostpath.Quote(p), f.Sandbox, hostpath.Quote(at))
-				return d
-			}
-		}
 		switch d.Attribute, d.Change = f.concession(entry); {
 		case d.Attribute == "read_only":
 			d.Value = "false"

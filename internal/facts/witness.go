@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
@@ -80,31 +79,6 @@ func (w *Witness) Interpreter(p string) string {
 		return filepath.Clean(words[0])
 	}
 	return ""
-}
-
-// Unwritable returns the deepest existing directory on the way to p, p included, if modes forbid the
-// commands' user to write there and, if p is a file, to p; else "".
-func (w *Witness) Unwritable(p string) string {
-	for at := range paths.Up(p) {
-		info, err := os.Lstat(at)
-		switch {
-		case err != nil:
-		case !w.keepsFromWriting(info):
-			return ""
-		case at != p || info.IsDir():
-			return at
-		}
-	}
-	return ""
-}
-
-// keepsFromWriting reports whether a file's mode forbids the commands' user to write. It ignores groups
-// and access control lists.
-func (w *Witness) keepsFromWriting(info os.FileInfo) bool {
-	if info.Sys().(*syscall.Stat_t).Uid == w.uid() {
-		return info.Mode()&0o200 == 0
-	}
-	return info.Mode()&0o022 == 0
 }
 
 // Dropped says why a directory of the caller's PATH is not in the command's; else "".

@@ -24,33 +24,3 @@ func TestWhyNotProposed(t *testing.T) {
 		}
 	}
 }
-
-func TestUnwritable(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	closed := filepath.Join(dir, "closed")
-	for p, mode := range map[string]os.FileMode{"open": 0o755, "closed": 0o755} {
-		if err := os.Mkdir(filepath.Join(dir, p), mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for p, mode := range map[string]os.FileMode{"open/read": 0o444, "closed/write": 0o644, "closed/read": 0o444} {
-		if err := os.WriteFile(filepath.Join(dir, p), nil, mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Chmod(closed, 0o555); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.Chmod(closed, 0o755) })
-	w := &Witness{Machine: &Machine{Config: Config{Caller: Caller{UID: os.Getuid()}}}}
-	for p, want := range map[string]string{"open/new": "", "open/read": "", "closed": closed, "open": "", "closed/new": closed, "closed/new/deeper": closed, "closed/write": "", "closed/read": closed} {
-		if got := w.Unwritable(filepath.Join(dir, p)); got != want {
-			t.Errorf("%s: %q, want %q", p, got, want)
-		}
-	}
-	w.Caller.UID++ // neither owner nor, by these modes, of a group that can write
-	if got := w.Unwritable(filepath.Join(dir, "open/new")); got != filepath.Join(dir, "open") {
-		t.Errorf("of another user: %q", got)
-	}
-}

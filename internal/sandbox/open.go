@@ -61,7 +61,7 @@ func (sb *Handle) forCommand(m *facts.Machine, def view.Definition, now *facts.R
 	if r.Spec.Unconfined {
 		r.Notes = nil // they are about mounts
 		if sb.Decision.Rule == policy.RuleEngineNamed {
-			r.Notes = view.UnenforcedNotes(&sb.Definition, sb.Engine.Info.Name)
+			r.Notes = []string{fmt.Sprintf("nothing of the definition is promised: engine %q claims no isolation", sb.Engine.Info.Name)}
 		}
 	}
 	return &one

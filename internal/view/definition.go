@@ -301,21 +301,6 @@ func ImplicitName(d Definition) string {
 	return "definition-" + hex.EncodeToString(sum[:6])
 }
 
-// UnenforcedNotes has a note for each attribute that an engine without isolation may ignore.
-func UnenforcedNotes(d *Definition, engine string) (notes []string) {
-	for _, p := range []struct {
-		text  string
-		asked bool
-	}{
-		{"network = " + d.Network.String(), !d.Network.Host}, {"read_only", d.ReadOnly}, {"deny_paths", len(d.DenyPaths) > 0}, {"protect_paths", len(d.ProtectPaths) > 0},
-	} {
-		if p.asked {
-			notes = append(notes, fmt.Sprintf("%s is not promised: engine %q claims no isolation", p.text, engine))
-		}
-	}
-	return notes
-}
-
 // BlameCommand makes an error about a bind that the command added name the command's BindPaths. The
 // first own binds are the definition's own.
 func BlameCommand(err error, d *Definition, own int) error {
