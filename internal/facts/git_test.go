@@ -230,7 +230,7 @@ func TestResolveGit(t *testing.T) {
 		}},
 		{name: "hooks that are a link", root: "linked", note: "is a symlink", want: []string{
 			"read-write linked: workspace",
-			"read-only linked/.git: protected: git hooks",
+			"read-only linked/.git: protected: git, with a symlink",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

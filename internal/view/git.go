@@ -54,11 +54,31 @@ func (v *View) WritableSources() (list []string) {
 }
 
 // readOnlyGit reports whether the git directories of a repository are read-only: if git could not be
-// asked; with a split index, because nobody knows what commands could do by its parts; and if git waits
-// for the command, because it would act on lists of steps, links and MERGE_RR before anybody can look
+// asked; with a split index, because nobody knows what commands could do by its parts; with a symlink, on which
+// no mount can lie; and if git waits for the command, because it would act on lists of steps, links and MERGE_RR before anybody can look
 // at them, and stubs of those could confuse it.
 func (v *View) readOnlyGit(r *Repository) bool {
-	return !v.gitWritable && (r.Failed != nil || r.Layout.Split || v.in.GitWaits)
+	return !v.gitWritable && (r.Failed != nil || r.Layout.Split || v.in.GitWaits || v.linkInGit(r) != "")
+}
+
+// linkInGit returns a symlink on the way to what git obeys, in a git directory that commands would write; or "".
+func (v *View) linkInGit(r *Repository) string {
+	obeyed := slices.Clone(r.Layout.Protected)
+	for _, o := range r.Files {
+		obeyed = append(obeyed, o.Path)
+	}
+	for _, p := range obeyed {
+		for _, link := range v.facts.Follow(p).Links {
+			for dir := range paths.Up(path.Dir(link)) {
+				if slices.Contains(r.Layout.Protected, dir) {
+					break
+				} else if slices.Contains(r.Layout.Writable, dir) {
+					return link
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // openSubmodules makes the git directories of submodules writable in the protected directory modules,
@@ -366,7 +386,6 @@ func (v *View) repositoryProtections(top string) (list []*protection) {
 	case r.Layout.CommonDir == "":
 		return nil
 	}
-	template.linkDirs = []string{r.Layout.GitDir, r.Layout.CommonDir}
 	if v.readOnlyGit(&r) {
 		why := "git, which waits for this command and would act on changes"
 		if r.Failed != nil {
@@ -380,8 +399,11 @@ func (v *View) repositoryProtections(top string) (list []*protection) {
 		} else if r.Layout.Split {
 			why = "git, with a split index"
 			v.note("the git repository %q is read-only inside, because an index in it is split, perhaps of another worktree or a submodule: run git update-index --no-split-index there, and remove the files sharedindex.* of its git directory", top)
+		} else if link := v.linkInGit(&r); link != "" && !v.in.GitWaits {
+			why = "git, with a symlink"
+			v.claim("%q is a symlink, so %q is read-only inside, and git cannot commit: replace the link by its target or, for hooks, set core.hooksPath", link, path.Dir(link))
 		}
-		for _, p := range append(slices.Clone(template.linkDirs), dotGit) {
+		for _, p := range [...]string{r.Layout.GitDir, r.Layout.CommonDir, dotGit} {
 			if r.Failed != nil || !slices.ContainsFunc(v.writableEntries(), func(e shared.Entry) bool { return paths.Inside(p, e.Source) }) { // of a bare repository
 				list = append(list, &protection{path: p, why: why})
 			}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/sbxhost/sbxhost/internal/glob"
 	"github.com/sbxhost/sbxhost/internal/hostpath"
@@ -52,23 +51,6 @@ func (v *View) locate(p *protection) {
 	p.links = v.replaceableLinks(&p.way)
 }
 
-// isDotDot reports whether one of links is a directory that a ".." leaves.
-func (p *protection) isDotDot(link string) bool { return !slices.Contains(p.way.Links, link) }
-
-// holder returns the directory, in one of linkDirs, that is protected so that no command replaces one
-// of links; "" if there is none. Engines mount on a symlink's target, so the link's own directory is
-// protected. A directory that ".." leaves can be protected itself.
-func (p *protection) holder(link string) string {
-	switch dir := path.Dir(link); {
-	case !paths.InsideAny(p.linkDirs, dir):
-		return ""
-	case p.isDotDot(link):
-		return link
-	default:
-		return dir
-	}
-}
-
 // A WeakProtection is about a path that commands should not write, but whose target they can write, or
 // which they can lead elsewhere.
 type WeakProtection struct {
@@ -80,7 +62,7 @@ type WeakProtection struct {
 // checkLinks checks with the complete table that it protects the paths that lead through links. If it
 // does not protect one with mustHold, nothing runs; notes report the others.
 func (v *View) checkLinks(linked []*protection) error {
-	var reported, onlyTargets, unprotected []string
+	var onlyTargets, unprotected []string
 	add := func(list *[]string, p string) {
 		if !slices.Contains(*list, p) {
 			*list = append(*list, p)
@@ -92,23 +74,6 @@ func (v *View) checkLinks(linked []*protection) error {
 		})
 		if len(replaceable) > 0 && p.mustHold {
 			return v.refuseLink(p, replaceable[0])
-		}
-		for _, link := range p.links {
-			dir := p.holder(link)
-			if dir == "" || paths.InsideAny(v.ends, dir) || v.Creatable(dir) || slices.Contains(reported, link) {
-				continue
-			}
-			reported = append(reported, link)
-			switch {
-			case p.isDotDot(link):
-				v.claim("%s: a path leaves %q by \"..\", so that directory is read-only inside; write the path without \"..\"", p.why, link)
-			case p.why == "git hooks" && p.way.Err == nil:
-				// Quoted for a shell: a command may have chosen the name.
-				to := hostpath.ShellQuoted(strings.TrimPrefix(p.way.End, p.repository+"/"))
-				v.claim("%s: %q is a symlink, so %q is read-only inside, and git cannot commit; remove the link, and run: git config core.hooksPath %s", p.why, link, dir, to)
-			default:
-				v.claim("%s: %q is a symlink, so %q is read-only inside; replace the link by its target", p.why, link, dir)
-			}
 		}
 		writable := p.way.Err == nil && v.Creatable(p.way.End)
 		switch {
@@ -135,7 +100,7 @@ func (v *View) checkLinks(linked []*protection) error {
 // refuseLink is the error for a link that commands could replace.
 func (v *View) refuseLink(p *protection, link string) error {
 	what, leads := "the symlink", "which is on the way to what must be protected"
-	if p.isDotDot(link) {
+	if !slices.Contains(p.way.Links, link) { // a ".." leaves it
 		what = "the directory"
 	}
 	hint := "remove the link, or let it lead to an existing file"

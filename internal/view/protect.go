@@ -81,10 +81,6 @@ type protection struct {
 	mustHold bool
 	// repository is the top of the repository whose git obeys it; may be empty.
 	repository string
-	// linkDirs are directories in which the directory of a symlink is protected too.
-	linkDirs []string
-	// always protects it also where an entry shows exactly this path.
-	always bool
 	// followsLinks says that the reader of this directory follows the symlinks in it.
 	followsLinks bool
 	// hostOwned says that the host would obey or run what a command put there.
@@ -120,15 +116,9 @@ func (v *View) protect(protections []*protection) (linked []*protection, err err
 		if len(p.way.Links) > 0 || len(p.links) > 0 || p.repository != "" {
 			linked = append(linked, p)
 		}
-		for _, link := range p.links {
-			if dir := p.holder(link); dir != "" {
-				list = append(list, &protection{why: p.why, always: true, way: v.facts.Follow(dir)})
-			}
-		}
 		if p.way.Err != nil || v.unprotectable(p) {
 			continue // the caller cannot get there, except through another link
 		}
-		v.ends = append(v.ends, p.way.End)
 		list = append(list, v.chooseHold(p))
 	}
 	return linked, v.protectPaths(list)
@@ -147,8 +137,7 @@ func (v *View) protectPaths(list []*protection) error {
 		}
 		// Of two protections for one path, the one with a hold counts: an existing file may be
 		// another command's stub, and gone soon.
-		p.always = p.always || distinct[n].always
-		if distinct[n].always = p.always; distinct[n].hold == nil && p.hold != nil {
+		if distinct[n].hold == nil && p.hold != nil {
 			distinct[n] = p
 		}
 	}
@@ -189,7 +178,7 @@ func (v *View) protectPath(p *protection, wanted []shared.Entry) error {
 		}
 	}
 	for _, at := range v.pathsInside(host) {
-		if e, _ := v.cover(at); e.Access != shared.ReadWrite || e.Path == at && !p.always {
+		if e, _ := v.cover(at); e.Access != shared.ReadWrite || e.Path == at {
 			continue // something else is there, or a git directory with its own protections
 		}
 		missing := shared.MissingRefuse

@@ -67,7 +67,6 @@ type View struct {
 	exceptions     []string         // names of protect_paths_except
 	grantedSockets []string         // sockets that commands may connect to
 	protections    []*protection    // but for those of protect_paths
-	ends           []string         // where protections lead
 	sources        []spelling       // of entries
 	homes          []string         // directories of Homes, resolved
 	hiddenAround   map[string]bool  // hidden paths in which deeper entries show
