@@ -56,7 +56,7 @@ func (m *Machine) Hold(ctx context.Context, out *Resolution) (*stubs.Hold, error
 				"make it possible to create a file there, say read_only = true, or leave it out")
 		}
 	}
-	dropMissing(&out.Spec, hold.Unheld)
+	ignoreMissing(&out.Spec, hold.Unheld)
 	return hold, nil
 }
 
@@ -71,17 +71,16 @@ func originOf(spec *shared.Spec, p string) string {
 	return "workspace"
 }
 
-// dropMissing removes missing paths without a stub from the Spec.
-func dropMissing(spec *shared.Spec, unheld map[string]error) {
+// ignoreMissing has the engine pass over missing paths without a stub.
+func ignoreMissing(spec *shared.Spec, unheld map[string]error) {
 	hostPath := view.HostPaths(spec.Table)
-	spec.Table = slices.DeleteFunc(slices.Clone(spec.Table), func(e shared.Entry) bool {
-		at := hostPath(&e)
-		if _, ok := unheld[at]; !ok {
-			return false
+	spec.Table = slices.Clone(spec.Table)
+	for i := range spec.Table {
+		e := &spec.Table[i]
+		if at := hostPath(e); unheld[at] != nil && Follow(at).Kind == view.Absent {
+			e.Missing = shared.MissingIgnore
 		}
-		_, err := os.Lstat(at)
-		return errors.Is(err, fs.ErrNotExist)
-	})
+	}
 }
 
 // canCreate reports whether a command could create p, which could not be created now because of

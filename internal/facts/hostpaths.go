@@ -47,7 +47,7 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 		add(kind, p, inForce)
 	}
 	for _, p := range o.Programs {
-		add(view.HostProgram, p, program)
+		add(view.HostNames, filepath.Dir(p), program, filepath.Base(p))
 	}
 	programs := []string{"sbxhost-init", "sbx", "sbxhost-mcp", "nomad-driver-sbxhost"}
 	for _, name := range o.Engines {

@@ -248,7 +248,7 @@ func TestResolveDistrustsTheWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := tr.machine(t)
-	r.HostPaths = []view.HostPath{{Path: engine, Kind: view.HostProgram}, {Path: tr.base + "/elsewhere", Kind: view.HostProgram}}
+	r.HostPaths = []view.HostPath{{Path: tr.project + "/bin", Kind: view.HostNames, Names: []string{"sbxhost-engine-bwrap"}}, {Path: tr.base, Kind: view.HostNames, Names: []string{"elsewhere"}}}
 	out, err := r.resolve(t.Context(), "fast", view.Definition{})
 	if err != nil {
 		t.Fatal(err)

@@ -103,7 +103,6 @@ type HostPathKind uint8
 const (
 	HostConfig        HostPathKind = iota // a file that is never writable
 	HostCheckedConfig                     // the same, but the host obeys only a text that a person has trusted
-	HostProgram                           // the host may run it outside of sandboxes, if it exists
 	HostNames                             // programs or files with Names, which the host would run or obey
 	HostPathNames                         // the same, but protected only in bind_paths: a directory of PATH
 	HostDir                               // a directory of an engine that is not installed with the host, or a second mount of what commands write: nothing in that is protected by its path

@@ -12,17 +12,12 @@ func (v *View) hostProtections() (list []*protection) {
 		// An entry may show only a part of it.
 		inPart := way.Err == nil && (v.writer(way.End) != nil || v.writesIn(way.End))
 		p := &protection{path: way.End, why: o.Description, hostOwned: o.Kind != HostCheckedConfig}
-		if o.Kind != HostProgram && o.Kind != HostPathNames && v.replaceableLink(&way) != "" { // the host checks programs before it runs them
+		if o.Kind != HostPathNames && v.replaceableLink(&way) != "" { // the host checks programs before it runs them
 			list = append(list, &protection{path: o.Path, why: o.Description, mustHold: true, hostOwned: true})
 		}
 		switch o.Kind {
 		case HostConfig, HostCheckedConfig:
 			p.path, p.mustHold = o.Path, true
-		case HostProgram:
-			// Nothing can be mounted on a missing path, and the host checks a program before it runs it.
-			if p.path = o.Path; v.writer(o.Path) == nil || way.Kind == Absent {
-				continue
-			}
 		case HostDir, HostState:
 			// Also if the host starts no engine from a workspace: in its next run, this directory may not
 			// be in one.
