@@ -145,8 +145,8 @@ func TestResolveGit(t *testing.T) {
 			"read-only main/.git/hooks: protected: git hooks",
 			"read-only main/.git/index: protected: git index",
 			"read-only main/.git/worktrees/near: protected: git worktrees/near",
-			"read-only main/.git/worktrees/wt/commondir: protected: git commondir",
-			"read-only main/.git/worktrees/wt/gitdir: protected: git gitdir",
+			"read-only main/.git/worktrees/wt/commondir: protected: git worktrees/wt/commondir",
+			"read-only main/.git/worktrees/wt/gitdir: protected: git worktrees/wt/gitdir",
 			"read-only wt/.git: protected: git .git",
 		}},
 		{name: "a worktree, read-only", root: "wt", def: view.Definition{ReadOnly: true}, want: []string{
@@ -163,8 +163,8 @@ func TestResolveGit(t *testing.T) {
 				"read-only main/.git/hooks: protected: git hooks",
 				"read-only main/.git/index: protected: git index",
 				"read-only main/.git/worktrees/near: protected: git worktrees/near",
-				"read-only main/.git/worktrees/wt/commondir: protected: git commondir",
-				"read-only main/.git/worktrees/wt/gitdir: protected: git gitdir",
+				"read-only main/.git/worktrees/wt/commondir: protected: git worktrees/wt/commondir",
+				"read-only main/.git/worktrees/wt/gitdir: protected: git worktrees/wt/gitdir",
 				"read-only wt/.git: protected: git .git",
 			}},
 		{name: "a submodule", root: "super/lib", want: []string{

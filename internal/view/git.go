@@ -428,6 +428,9 @@ func (v *View) repositoryProtections(top string) (list []*protection) {
 	if v.gitWritable {
 		r.Layout.Protected, r.Files = r.Layout.OtherWorktrees, nil
 	}
+	inGit := func(p string) string {
+		return strings.TrimPrefix(strings.TrimPrefix(p, r.Layout.CommonDir+"/"), top+"/")
+	}
 	add := func(p, name string, hold *Hold) {
 		base := path.Base(p)
 		one := template
@@ -436,11 +439,11 @@ func (v *View) repositoryProtections(top string) (list []*protection) {
 		list = append(list, &one)
 	}
 	for _, p := range r.Layout.Protected {
-		add(p, nameInGit(&r.Layout, top, p), gitHold(p))
+		add(p, inGit(p), gitHold(p))
 	}
 	for _, p := range r.Layout.Present {
 		if !v.gitWritable || path.Base(p) != ".gitmodules" {
-			add(p, nameInGit(&r.Layout, top, p), nil)
+			add(p, inGit(p), nil)
 		}
 	}
 	for _, o := range r.Files {
@@ -470,16 +473,6 @@ func (v *View) addGitControlled(r *Repository, all bool) {
 	for _, o := range r.Files {
 		add(o.Path)
 	}
-}
-
-// nameInGit is the name of a path within its git directory or work tree.
-func nameInGit(layout *workspace.GitLayout, top, p string) string {
-	for _, base := range [...]string{layout.GitDir, layout.CommonDir, top} {
-		if paths.Inside(base, p) {
-			return strings.TrimPrefix(p, base+"/")
-		}
-	}
-	return p
 }
 
 // behindLinks protects in the same way what git obeys elsewhere, through links in a git directory that
