@@ -414,12 +414,17 @@ func TestIsolationBestEffort(t *testing.T) {
 // What noop does nothing for is told.
 func TestNoopTellsWhatItDoesNotHold(t *testing.T) {
 	t.Parallel()
-	s := stubs{noop: noopStub()}
-	cmd := s.host(t, host.Definition{Engine: "noop", DenyPaths: []string{"a"}}, nil).Command(t.Context(), "", "true")
-	if err := cmd.Run(); err != nil {
-		t.Fatal(err)
-	}
-	if got := cmd.Report().Degraded; len(got) != 1 || got[0] != `nothing of the definition is promised: engine "noop" claims no isolation` {
-		t.Errorf("told %q", got)
+	for _, def := range []host.Definition{{}, {Network: host.Network{Host: true}}, {Network: host.Network{Host: true}, DenyPaths: []string{"a"}}} {
+		s := stubs{noop: noopStub()}
+		told := def.DenyPaths != nil || !def.Network.Host
+		def.Engine = "noop"
+		cmd := s.host(t, def, nil).Command(t.Context(), "", "true")
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		note := `network, read_only, deny_paths and protect_paths are not promised: engine "noop" claims no isolation`
+		if got := cmd.Report().Degraded; slices.Contains(got, note) != told || len(got) > 1 {
+			t.Errorf("%+v: told %q", def, got)
+		}
 	}
 }

@@ -60,8 +60,8 @@ func (sb *Handle) forCommand(m *facts.Machine, def view.Definition, now *facts.R
 	m.Begin(&r)
 	if r.Spec.Unconfined {
 		r.Notes = nil // they are about mounts
-		if sb.Decision.Rule == policy.RuleEngineNamed {
-			r.Notes = []string{fmt.Sprintf("nothing of the definition is promised: engine %q claims no isolation", sb.Engine.Info.Name)}
+		if d := &sb.Definition; sb.Decision.Rule == policy.RuleEngineNamed && (!d.Network.Host || d.ReadOnly || len(d.DenyPaths)+len(d.ProtectPaths) > 0) {
+			r.Notes = []string{fmt.Sprintf("network, read_only, deny_paths and protect_paths are not promised: engine %q claims no isolation", sb.Engine.Info.Name)}
 		}
 	}
 	return &one
