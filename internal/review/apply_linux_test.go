@@ -343,6 +343,34 @@ func TestHardLinks(t *testing.T) {
 	}
 }
 
+// What is chosen and not moved leaves a name in the review: a change of the mode or of attributes, and an object of
+// git's, which is copied.
+func TestHardLinksOfCopies(t *testing.T) {
+	t.Parallel()
+	for stays, change := range map[string]func(w *workspace, at string){
+		"mode":                     func(w *workspace, at string) { w.check(os.Chmod(at, 0o755)) },
+		"attribute":                func(w *workspace, at string) { w.check(unix.Setxattr(at, "user.x", []byte("1"), 0)) },
+		"r/.git/objects/ab/object": func(*workspace, string) {},
+	} {
+		for _, goes := range []string{"b", "new/b"} { // also with its directory
+			w := newWorkspace(t, "mode text", "attribute text", "r/.git/HEAD ref: refs/heads/main", "r/.git/refs/", "r/.git/objects/")
+			w.write(w.upper, stays+" text")
+			change(w, filepath.Join(w.upper, stays))
+			w.check(os.MkdirAll(filepath.Join(w.upper, "new"), 0o755))
+			w.check(os.Link(filepath.Join(w.upper, stays), filepath.Join(w.upper, goes)))
+			_, err := w.apply(Choice{})
+			w.check(err)
+			if f, err := os.OpenFile(filepath.Join(w.upper, stays), os.O_WRONLY, 0); err == nil {
+				f.WriteString("EVIL")
+				f.Close()
+			}
+			if b, err := os.ReadFile(filepath.Join(w.root, goes)); err != nil || string(b) != "text" {
+				t.Errorf("%s and %s: %q, %v", stays, goes, b, err)
+			}
+		}
+	}
+}
+
 // Git writes a message to its file in place, and by a second name to what a person has read.
 func TestHardLinksOfGit(t *testing.T) {
 	t.Parallel()

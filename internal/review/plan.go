@@ -98,8 +98,7 @@ type fill func(slot string, c *Change) (ino uint64, err error)
 func NewPlan(changes []Change, chosen []bool, privileged bool, lookup func(Place) (Node, error), fill fill) ([]Step, error) {
 	p := &planner{changes: changes, chosen: chosen, privileged: privileged, lookup: lookup, fill: fill, links: map[[2]uint64]uint64{}, opened: map[Place]bool{}}
 	for i, c := range changes {
-		// What git writes to a file of its own would also be in the file of another name, as behind a symlink.
-		if shared := c.git == "" || objects(c.git); shared && chosen[i] && c.New.Kind == File && c.New.links > 1 {
+		if chosen[i] && c.moves() {
 			p.links[[2]uint64{c.New.dev, c.New.ino}]++
 		}
 	}
@@ -119,7 +118,7 @@ type planner struct {
 	privileged bool
 	lookup     func(Place) (Node, error)
 	fill       fill
-	links      map[[2]uint64]uint64 // how many names of an upper file are chosen, without git's own files
+	links      map[[2]uint64]uint64 // how many names of an upper file are chosen and move
 	opened     map[Place]bool       // directories that can be written to, or that the plan makes
 
 	steps [phases][]Step
@@ -151,17 +150,25 @@ func (c *Change) upper() Place { return Place{Upper, c.layer, name(c.path)} }
 // movable reports whether a new directory can be moved as a whole, with the changes in it.
 func (p *planner) movable(i, end int) bool {
 	for _, c := range p.changes[i:end] {
-		if c.object || c.whiteouts || c.New.Kind == File && !p.ownLinks(&c.New) || c.New.Kind == Directory && !p.privileged && c.New.Mode&0o700 != 0o700 {
+		if c.object || c.whiteouts || p.copied(&c) || c.New.Kind == Directory && !p.privileged && c.New.Mode&0o700 != 0o700 {
 			return false
 		}
 	}
 	return true
 }
 
-// ownLinks reports whether a file goes to the workspace with all its names: one that stays behind would
-// let commands of the review write to the workspace.
-func (p *planner) ownLinks(n *Node) bool {
-	return n.links <= 1 || p.links[[2]uint64{n.dev, n.ino}] == n.links
+// moves reports whether the file of a name may go to the workspace itself. A change of Mode leaves it
+// behind, and an object of git's is needed by the review after an undo. What git writes to a file of its own
+// would also be in the file of another name, as behind a symlink.
+func (c *Change) moves() bool {
+	return c.New.Kind == File && c.Op != Mode && !c.object && (c.git == "" || objects(c.git))
+}
+
+// copied reports whether the workspace gets a copy of a file. One with several names goes there itself only
+// if all of them move: one that stays behind would let commands of the review write to the workspace.
+func (p *planner) copied(c *Change) bool {
+	n := &c.New
+	return n.Kind == File && (c.object || n.links > 1 && !(c.moves() && p.links[[2]uint64{n.dev, n.ino}] == n.links))
 }
 
 // change plans one change, with its contents if they go along. It returns the next change to plan.
@@ -244,11 +251,10 @@ func (p *planner) makeDirectory(c *Change) error {
 }
 
 // put plans to put a file of the upper layer into the workspace, or a directory with the changes in
-// it. A file whose other names stay is copied, and so is an object of git's: the review needs its own
-// after an undo. If something is there, it goes into a slot, and the two change places.
+// it. If something is there, it goes into a slot, and the two change places.
 func (p *planner) put(changes []Change) error {
 	c, sum := &changes[0], sumOf(changes, func(c *Change) *Node { return &c.New }, false)
-	from, ino, copied, err := c.upper(), c.New.ino, c.New.Kind == File && (c.object || !p.ownLinks(&c.New)), error(nil)
+	from, ino, copied, err := c.upper(), c.New.ino, p.copied(c), error(nil)
 	if copied {
 		from = p.slot()
 		ino, err = p.fill(string(from.Path), c)
