@@ -193,20 +193,17 @@ func (p *Pool) proveUnmounted(ctx context.Context, r *review.Review) error {
 	if err != nil {
 		return err
 	}
-	spec := shared.Spec{Sandbox: r.Sandbox(), Session: reviewSession(r)}
-	for _, source := range r.Sources() {
-		// A nested source shows in a part of the other one that does not show.
-		if dir := path.Dir(source); paths.InsideAny(r.Sources(), dir) && !slices.ContainsFunc(spec.Table, func(e shared.Entry) bool { return e.Path == dir }) {
-			spec.Table = append(spec.Table, shared.Entry{Path: dir, Source: dir, Access: shared.ReadOnly, Why: view.OriginReview})
+	for _, source := range r.Sources() { // one by one: in the layer of another, commands may have removed the place of a nested one
+		sandbox, err := engine.Open(ctx, shared.Spec{Sandbox: r.Sandbox(), Session: reviewSession(r),
+			Table: []shared.Entry{{Path: source, Source: source, Access: shared.Overlay, Why: view.OriginReview}}})
+		if err != nil {
+			return fmt.Errorf("review %q: %w", r.Name, engine.Lost(err))
 		}
-		spec.Table = append(spec.Table, shared.Entry{Path: source, Source: source, Access: shared.Overlay, Why: view.OriginReview})
+		if err := sandbox.Close(ctx); err != nil {
+			return err
+		}
 	}
-	slices.SortFunc(spec.Table, func(a, b shared.Entry) int { return paths.Compare(a.Path, b.Path) })
-	sandbox, err := engine.Open(ctx, spec)
-	if err != nil {
-		return fmt.Errorf("review %q: %w", r.Name, engine.Lost(err))
-	}
-	return sandbox.Close(ctx)
+	return nil
 }
 
 // reviewSession is what the commands of a review share, in all processes.
