@@ -276,7 +276,7 @@ func TestNothingIsPlantedForTheNextRun(t *testing.T) {
 	before := listed(t, home)
 	h := newHost(t, func(o *host.Options) {
 		o.Environ = []string{"PATH=" + home + "/bin:" + home + "/there:" + os.Getenv("PATH"), "HOME=" + home, "XDG_CONFIG_HOME=" + home + "/config",
-			"SBXHOST_CONFIG=" + home + "/config/mine.hcl", "GH_CONFIG_DIR=" + home + "/data/gh/"}
+			"SBXHOST_CONFIG=" + home + "/config/mine.hcl", "GH_CONFIG_DIR=" + home + "/data/gh/", "DOCKER_CONFIG=" + home + "/data/docker"}
 		o.Engines = map[string]host.EngineSource{"x": {Source: home + "/data/sbxhost-engine-x"}}
 		o.EngineDir = home + "/go/bin"
 		d := o.Sandboxes["fast"]
@@ -286,7 +286,7 @@ func TestNothingIsPlantedForTheNextRun(t *testing.T) {
 		o.Sandboxes["fast"] = d
 	})
 	script := "cd " + home + `; for p in bin/control` + programs + ` data/sbxhost-engine-x go/bin/sbxhost-engine-bwrap \
-		go/bin/sbxhost-engine-docker go/bin/sbxhost-init config/sbxhost/config.hcl config/mine.hcl config/gh/hosts.yml data/gh/hosts.yml; do
+		go/bin/sbxhost-engine-docker go/bin/sbxhost-init config/sbxhost/config.hcl config/mine.hcl config/gh/hosts.yml data/gh/hosts.yml data/docker/config.json; do
 		(mkdir -p $(dirname $p); echo x >$p) 2>/dev/null && echo $p; (rmdir $p || mv $p $p.old) 2>/dev/null && echo removed $p; done; true`
 	for range 2 { // what holds a place is no program: the second starts like the first
 		out, err := h.Command(t.Context(), "fast", "sh", "-c", script).Output()

@@ -3,6 +3,7 @@
 package facts
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -67,6 +68,8 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 		add(view.HostNames, filepath.Join(caller.Home, ".config"), config, "sbxhost", "gh")
 	}
 	add(view.HostDir, caller.Getenv("GH_CONFIG_DIR"), config) // gh takes a planted token from it
+	// It names the daemon that the docker engine asks.
+	add(view.HostDir, cmp.Or(caller.Getenv("DOCKER_CONFIG"), filepath.Join(caller.Home, ".docker")), config)
 	// Another configuration may be in force for this command.
 	if path := caller.Getenv("SBXHOST_CONFIG"); path != "" {
 		if !filepath.IsAbs(path) {
