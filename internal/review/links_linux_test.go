@@ -53,3 +53,29 @@ func TestOtherNamesAreNoConflict(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// After a killed apply, one of two names is somewhere else in the workspace: the other one does not come back to
+// the review, also if its directory is shut.
+func TestUndoOfOneOfTwoNames(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	w.write(w.upper, "a text")
+	w.write(w.upper, "shut/")
+	w.check(os.Link(filepath.Join(w.upper, "a"), filepath.Join(w.upper, "shut/b")))
+	w.check(os.Chmod(filepath.Join(w.upper, "shut"), 0o555))
+	_, err := w.apply(Choice{})
+	w.check(err)
+	dir := filepath.Join(w.shelf.dir, "r")
+	w.check(os.Rename(filepath.Join(dir, completeFile), filepath.Join(dir, journalFile))) // killed before its end
+	w.check(os.Rename(filepath.Join(w.root, "a"), filepath.Join(w.root, "c")))
+	r := w.open()
+	r.Close()
+	if f, err := os.OpenFile(filepath.Join(w.upper, "shut/b"), os.O_WRONLY, 0); err == nil {
+		f.WriteString("EVIL")
+		f.Close()
+	}
+	b, err := os.ReadFile(filepath.Join(w.root, "c"))
+	if string(b) != "text" {
+		t.Errorf("%q %v", b, err)
+	}
+}

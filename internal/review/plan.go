@@ -147,10 +147,11 @@ func (p *planner) slot() Place {
 func (c *Change) host() Place  { return Place{Host, c.layer, name(c.path)} }
 func (c *Change) upper() Place { return Place{Upper, c.layer, name(c.path)} }
 
-// movable reports whether a new directory can be moved as a whole, with the changes in it.
+// movable reports whether a new directory can be moved as a whole, with the changes in it. Each name of a
+// file with several has its own step, see [Review.separate].
 func (p *planner) movable(i, end int) bool {
 	for _, c := range p.changes[i:end] {
-		if c.object || c.whiteouts || p.copied(&c) || c.New.Kind == Directory && !p.privileged && c.New.Mode&0o700 != 0o700 {
+		if c.object || c.whiteouts || c.New.Kind == File && c.New.links > 1 || c.New.Kind == Directory && !p.privileged && c.New.Mode&0o700 != 0o700 {
 			return false
 		}
 	}

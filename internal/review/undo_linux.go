@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -206,6 +207,14 @@ func (r *Review) takeBack(j *journal) (report []string, err error) {
 			return report, err
 		}
 	}
+	apart, err := r.separate(j.Steps)
+	if err != nil {
+		return report, err
+	}
+	for _, at := range apart {
+		kept = true
+		report = append(report, fmt.Sprintf("%s has another name now, and was not taken back", r.quoted(at)))
+	}
 	known, err := r.known() // without what the journal put into the workspace
 	if err == nil {
 		err = r.writeKnown(known[:min(j.Known, len(known))], j.Steps)
@@ -221,6 +230,40 @@ func (r *Review) takeBack(j *journal) (report []string, err error) {
 		report = append(report, "what was there before lies in "+hostpath.Quote(at))
 	}
 	return report, nil
+}
+
+// separate takes files out of the review that have a name elsewhere by now, such as one that was edited in the
+// workspace and stays: commands of the review would write to it.
+func (r *Review) separate(steps []Step) (list []Place, err error) {
+	names := map[[2]uint64]uint64{}
+	for _, count := range [...]bool{true, false} {
+		for i := range steps {
+			at := steps[i].From
+			if at.Side != Upper || r.tree(at) == nil {
+				continue
+			}
+			n, err := r.look(at)
+			if err != nil {
+				return nil, err
+			}
+			key := [2]uint64{n.dev, n.ino}
+			if n.Kind != File || n.ino != steps[i].Ino {
+				continue
+			}
+			if count {
+				names[key]++
+			} else if names[key] < n.links {
+				err := r.tree(at).whileWritable(string(at.dir().Path), func(int) error {
+					return r.rename(at, Place{Slot, 0, name("apart" + strconv.Itoa(i))}, unix.RENAME_NOREPLACE)
+				})
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, at)
+			}
+		}
+	}
+	return list, nil
 }
 
 // writeKnown writes what is known, with the workspace's own files that steps left in their places, or put
