@@ -274,7 +274,7 @@ func (r *Review) carryOut(ctx context.Context, plan func(fill) ([]Step, error), 
 		known, err = r.withDirectories(known, out.Applied)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrBlocked, err)
 	}
 	j := &journal{Known: len(known)}
 	j.Steps, err = plan(func(slot string, c *Change) (uint64, error) { return r.fill(ctx, slot, c) })
