@@ -2,7 +2,10 @@ package view
 
 import (
 	"path"
+	"slices"
 	"strings"
+
+	"github.com/sbxhost/sbxhost/shared"
 )
 
 // hostProtections protect what the host itself runs and obeys.
@@ -12,7 +15,7 @@ func (v *View) hostProtections() (list []*protection) {
 		// An entry may show only a part of it.
 		inPart := way.Err == nil && (v.writer(way.End) != nil || v.writesIn(way.End))
 		p := &protection{path: way.End, why: o.Description, hostOwned: o.Kind != HostCheckedConfig}
-		if o.Kind != HostPathNames && v.replaceableLink(&way) != "" { // the host checks programs before it runs them
+		if v.linkInBind(&way) || o.Kind != HostPathNames && v.replaceableLink(&way) != "" { // the host checks programs before it runs them
 			list = append(list, &protection{path: o.Path, why: o.Description, mustHold: true, hostOwned: true})
 		}
 		switch o.Kind {
@@ -28,7 +31,7 @@ func (v *View) hostProtections() (list []*protection) {
 				p.hold = &Hold{}
 			}
 		case HostNames, HostPathNames:
-			if way.Err == nil && (o.Kind == HostNames || inPart) {
+			if way.Err == nil && (o.Kind == HostNames || slices.ContainsFunc(v.writableEntries(), ofBind)) {
 				list = append(list, v.nameProtections(&o, way.End)...)
 			}
 			continue
@@ -44,9 +47,17 @@ func (v *View) nameProtections(o *HostPath, dir string) (list []*protection) {
 		p := path.Join(dir, name)
 		way := v.facts.Follow(p)
 		by, anywhere := v.writer(way.End), o.Kind == HostNames
-		if way.Err == nil && by != nil && by.Source != way.End && (anywhere || strings.HasPrefix(by.Why, "bind_paths")) || anywhere && v.replaceableLink(&way) != "" {
-			list = append(list, &protection{path: p, why: o.Description, hold: &Hold{}, hostOwned: true, mustHold: anywhere})
+		link := anywhere && v.replaceableLink(&way) != "" || v.linkInBind(&way)
+		if way.Err == nil && by != nil && by.Source != way.End && (anywhere || ofBind(*by)) || link {
+			list = append(list, &protection{path: p, why: o.Description, hold: &Hold{}, hostOwned: true, mustHold: anywhere || link})
 		}
 	}
 	return list
+}
+
+func ofBind(e shared.Entry) bool { return strings.HasPrefix(e.Why, "bind_paths") }
+
+// linkInBind reports whether commands can replace a symlink on a way in bind_paths.
+func (v *View) linkInBind(way *Way) bool {
+	return slices.ContainsFunc(v.replaceableLinks(way), func(link string) bool { return ofBind(*v.writer(path.Dir(link))) })
 }

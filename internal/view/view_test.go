@@ -416,3 +416,42 @@ func FuzzRules(f *testing.F) {
 		}
 	})
 }
+
+// A command could put a program of PATH behind a link that it can replace in a bind.
+func TestProgramsBehindLinksInABind(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		dir, link string // in PATH, and what is refused
+		lines     []string
+	}{
+		{"/b/bin", "", []string{"/b/bin/git file"}},
+		{"/b/current/bin", "/b/current", []string{"/b/1.2/bin/git file", "/b/current -> 1.2"}},
+		{"/b/out", "/b/out", []string{"/o/git file", "/b/out -> /o"}},
+		{"/b/x/../bin", "/b/x", []string{"/b/x", "/b/bin"}},
+		{"/o/link", "/b/l", []string{"/o/link -> /b/l", "/b/l -> /o/bin", "/o/bin"}},
+		{"/o/bin", "", []string{"/o/bin/git -> /b/git", "/b/git file"}},
+		{"/o/bin", "", []string{"/o/bin/git -> /b/git", "/b"}},
+		{"/o/bin", "/b/l", []string{"/o/bin/git -> /b/l", "/b/l -> /o/git", "/o/git file"}},
+		{"/b/bin", "/b/bin/git", []string{"/b/bin/git -> ../git", "/b/git file"}},
+		{"/link/bin", "", []string{"/link -> b", "/b/bin"}},
+		{"/w/link", "", []string{"/w/link -> node", "/w/node", "/b"}},
+	} {
+		m := newMachine(append(tt.lines, "/w/src file")...)
+		in := input(Definition{BindPaths: []Bind{{Host: "/b", Writable: true}}})
+		in.HostPaths = []HostPath{{Kind: HostPathNames, Path: tt.dir, Description: "a program", Names: []string{"git"}}}
+		v, err := m.table(in)
+		if tt.link != "" {
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("replace the symlink %q", tt.link)) && !strings.Contains(err.Error(), fmt.Sprintf("replace the directory %q", tt.link)) {
+				t.Errorf("%q: %v", tt.lines, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%q: %v", tt.lines, err)
+			continue
+		}
+		if git := m.Follow(tt.dir + "/git"); paths.Inside("/b", git.End) && v.Creatable(git.End) {
+			t.Errorf("%q: %q can be written\n%s", tt.lines, git.End, text(v))
+		}
+	}
+}
