@@ -251,6 +251,12 @@ const (
 // another is a second repository of the user.
 const another = `git init -q ../lib && git -C ../lib commit -q --allow-empty -m "the secret"`
 
+// withLib makes a submodule.
+const withLib = "git init -q ../lib && git -C ../lib commit -q --allow-empty -m l && git submodule --quiet add ../lib lib && git commit -qm lib && "
+
+// evil makes another repository, too deep for reports.
+const evil = "mkdir -p a/b/c/git; cp -r .git/objects .git/refs .git/HEAD a/b/c/git/; { printf '[core]\nrepositoryFormatVersion = 0\n'; " + fsmon + "; } >a/b/c/git/config; "
+
 // ofLoss reports the loss of a file.
 func ofLoss(file string) string { return "test -e " + file + " || echo the secret is lost" }
 
@@ -448,6 +454,37 @@ func gitAttacks() []attack {
 		{name: "hooks that a worktree of the repository around names", root: "k/sub", top: inSub, setup: "cd .. && " + initial +
 			`git config extensions.worktreeConfig true && git worktree add -q ../wt2 && git -C ../wt2 config --worktree core.hooksPath "$W/own"`,
 			commands: []string{hookIn("own")}, act: "cd ../../wt2; " + commit},
+		// What no work tree leads to yet.
+		{name: "hooks that a submodule of another branch names", setup: initial + "git branch plain && " + withLib + `git -C lib config core.hooksPath "$W/own" && git switch -q plain; rm -rf lib`,
+			commands: []string{hookIn("own")}, act: "git switch -q main; git submodule --quiet update --init; cd lib; " + commit, allowed: commit},
+		{name: "a hook that is a symlink in a submodule that is not checked out", setup: initial + withLib + "ln -s ../../../../check .git/modules/lib/hooks/post-checkout && git submodule --quiet deinit -f lib",
+			commands: []string{hook + " >check; chmod +x check"}, act: "git submodule --quiet update --init", allowed: commit},
+		{name: "hooks of a submodule that is a symlink in modules", setup: initial + withLib + "git submodule --quiet deinit -f lib; mkdir -p a/b/c && mv .git/modules/lib a/b/c/lib && ln -s ../../a/b/c/lib .git/modules/lib",
+			commands: []string{hookIn("a/b/c/lib/hooks")}, act: "git submodule --quiet update --init; cd lib; " + commit},
+		{name: "hooks that a submodule elsewhere in the repository around names", root: "k/sub", top: inSub,
+			setup:    "git init -q ../../lib && git -C ../../lib commit -q --allow-empty -m l && cd .. && " + initial + `git submodule --quiet add ../lib lib && git -C lib config core.hooksPath "$W/own"`,
+			commands: []string{hookIn("own")}, act: "cd ../lib; " + commit},
+		{name: "hooks that a worktree whose directory is away names", setup: initial + `git config extensions.worktreeConfig true && git worktree add -q ../home/wt2 && git -C ../home/wt2 config --worktree core.hooksPath "$W/own" && mv ../home/wt2 ../home/away`,
+			commands: []string{hookIn("own")}, act: "mv ../home/away ../home/wt2; cd ../home/wt2; " + commit, allowed: commit},
+		// Where the repository of another worktree is.
+		{name: "a commondir of another worktree by a hard link", setup: initial + "git worktree add -q ../wt2 && ln .git/worktrees/wt2/commondir cd",
+			commands: []string{evil + "echo $W/a/b/c/git >cd"}, act: "cd ../wt2; git status", allowed: commit},
+		{name: "an index of another worktree that is a symlink", setup: initial + "git worktree add -q ../wt2 && mv .git/worktrees/wt2/index ix && ln -s ../../../ix .git/worktrees/wt2/index",
+			commands: []string{"echo the secret >ix"}, act: "cat .git/worktrees/wt2/index", allowed: commit},
+		{name: "worktrees that is a symlink", setup: initial + "git worktree add -q ../wt2 && mv .git/worktrees wts && ln -s ../wts .git/worktrees",
+			commands: []string{evil + "echo $W/a/b/c/git >wts/wt2/commondir"}, act: "cd ../wt2; git status"},
+		{name: "a worktree that is a symlink in worktrees", setup: initial + "git worktree add -q ../wt2 && mv .git/worktrees/wt2 wt && ln -s ../../wt .git/worktrees/wt2",
+			commands: []string{evil + "echo $W/a/b/c/git >wt/commondir"}, act: "cd ../wt2; git status"},
+		{name: "a commondir of another worktree through a symlink", setup: initial + `git worktree add -q ../wt2 && ln -s . lk && echo "$W/lk/.git" >.git/worktrees/wt2/commondir`,
+			commands: []string{"rm lk; mkdir lk; cp -r .git lk/.git; " + fsmon + " >>lk/.git/config"}, act: "cd ../wt2; git status", refused: "replace the symlink"},
+		{name: "a .git of another worktree through a symlink", setup: initial + `git worktree add -q ../wt2 && ln -s .git lk && echo "gitdir: $W/lk/worktrees/wt2" >../wt2/.git`,
+			commands: []string{"rm lk; cp -r .git lk; " + fsmon + " >>lk/config"}, act: "cd ../wt2; git status", refused: "replace the symlink"},
+		{name: "a .git through a symlink", setup: initial + "mkdir real && mv .git real/r && ln -s real p && echo gitdir: p/r >.git",
+			commands: []string{"rm p; mkdir p; cp -r real/r p/; " + hookIn("p/r/hooks")}, act: commit, refused: "replace the symlink"},
+		{name: "a .git through a directory that .. leaves", setup: initial + "mkdir -p a/b && mv .git r && echo gitdir: a/b/../../r >.git",
+			commands: []string{"mkdir -p z/y/w; cp -r r z/r; " + hookIn("z/r/hooks") + "; mv a a2; mkdir a; ln -s ../z/y/w a/b"}, act: commit, refused: "replace the directory"},
+		{name: "a .git of the repository around through a symlink", root: "k/sub", top: inSub, setup: "cd .. && " + initial + "mkdir sub/real && mv .git sub/real/r && ln -s real sub/p && echo gitdir: sub/p/r >.git",
+			commands: []string{"rm p; mkdir p; cp -r real/r p/; " + fsmon + " >>p/r/config"}, act: "cd ..; git status", refused: "replace the symlink"},
 		{name: "hooks of the repository around, without git", root: "k/sub", top: inSub, git: "none", setup: "cd .. && " + initial + "git config core.hooksPath sub/own",
 			commands: []string{hookIn("own")}, act: "cd ..; " + commit, refused: "does not list them"},
 		// What a git that waits for the command does next.
@@ -508,7 +545,7 @@ func gitAttacks() []attack {
 			commands: []string{`mkdir .git/worktrees; ln -s $B/home/docs .git/worktrees/x`}, act: "git gc -q; " + ofLoss("$B/home/docs/x")},
 		{name: "a link among the worktrees of a bare repository among clones", setup: "git init -q c; git init -q --bare a.git; mkdir $B/home/docs; echo >$B/home/docs/x", told: true, reported: `a.git/worktrees/x" is a symlink`,
 			commands: []string{`mkdir a.git/worktrees; ln -s $B/home/docs a.git/worktrees/x`}, act: "git -C a.git gc -q; " + ofLoss("$B/home/docs/x")},
-		{name: "a link among the worktrees that led elsewhere before", setup: initial + "mkdir $B/home/docs .git/worktrees; echo >$B/home/docs/x; ln -s ../../sub .git/worktrees/x", told: true, reported: `.git/worktrees/x" is a symlink`,
+		{name: "a link among the worktrees that led elsewhere before", setup: initial + "mkdir $B/home/docs .git/worktrees; echo >$B/home/docs/x; ln -s ../../sub .git/worktrees/x", reported: `.git/worktrees/x" is a symlink`,
 			commands: []string{`ln -sfn $B/home/docs .git/worktrees/x`}, act: "git gc -q; " + ofLoss("$B/home/docs/x")},
 		// Git worktree repair writes a .git where the file gitdir says.
 		{name: "a worktree of another repository", setup: initial + another + "; git -C ../lib worktree add -q ../tree", told: true, reported: `lists the worktree "`,

@@ -37,6 +37,9 @@ type GitLayout struct {
 	// Configured are the tops of worktrees elsewhere that have a configuration of their own, which
 	// can name files in this one.
 	Configured []string
+	// Pointers are what .git and commondir files name, in git's spelling, also those of other worktrees: whoever
+	// can replace a symlink on the way leads git to another repository.
+	Pointers []string
 	// FixedContents are the configurations of submodules that commands must see: git submodule
 	// update rewrites core.worktree if it is set, even to the same value. Without it, git finds the
 	// work tree by the .git file there.
@@ -49,6 +52,7 @@ type GitLayout struct {
 	// worktrees are paths of the others. strayWorktrees are reasons: which listed worktrees are not
 	// worktrees of the repository.
 	worktrees, strayWorktrees []string
+	away                      []string // git directories of worktrees whose directory is gone, or does not lead back
 }
 
 // GitControls is what a git on the host obeys for one repository, as git reports it: whoever can

@@ -575,3 +575,54 @@ func TestGitWritesNoTraces(t *testing.T) {
 		t.Errorf("git wrote %v, %v", list, err)
 	}
 }
+
+// No search finds what a submodule or a worktree obeys whose work tree is away, but git brings it back.
+func TestObeyedWithoutAWorkTree(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	root := repo(t, base+"/proj")
+	for _, name := range []string{"plain", "a/hooked", "linked"} {
+		git(t, root, "submodule", "--quiet", "add", repo(t, base+"/lib-"+filepath.Base(name)), name)
+	}
+	modules := root + "/.git/modules/"
+	git(t, root, "config", "--file", modules+"a/hooked/config", "core.hooksPath", root+"/own")
+	tree(t, "", map[string]string{modules + "linked/hooks/pre-commit": "-> " + root + "/check"})
+	git(t, root, "config", "extensions.worktreeConfig", "true")
+	git(t, root, "worktree", "add", "-q", "--detach", base+"/wt")
+	git(t, base+"/wt", "config", "--worktree", "core.fsmonitor", root+"/watch")
+	git(t, root, "submodule", "--quiet", "deinit", "-f", "--all")
+	if err := os.RemoveAll(base + "/wt"); err != nil {
+		t.Fatal(err)
+	}
+	_, ask := obeyed(t, base, nil)
+	o := ask()
+	if o.Failed != nil || !o.has(controlHooks, root+"/own") || !o.has(controlHooks, modules+"linked/hooks/pre-commit") || !o.has(controlProgram, root+"/watch") {
+		t.Errorf("%+v", o)
+	}
+	if o.has(controlConfig, modules+"plain/config") {
+		t.Error("git was asked about a submodule that names nothing")
+	}
+}
+
+// The paths by which git finds a repository are kept as they are spelled, but for what no command can change.
+func TestPointers(t *testing.T) {
+	t.Parallel()
+	need(t, "git")
+	base := tempDir(t)
+	root := repo(t, base+"/proj")
+	git(t, root, "worktree", "add", "-q", "--detach", base+"/wt")
+	common, other := root+"/.git", root+"/.git/worktrees/wt"
+	tree(t, base, map[string]string{"link": "-> proj", "sep/d": "dir", "sep/.git": "gitdir: d/../r"})
+	if l, err := GitDirs(root); err != nil || !slices.Equal(l.Pointers, []string{common, other}) {
+		t.Errorf("%q, %v", l.Pointers, err)
+	}
+	tree(t, base, map[string]string{"wt/.git": "gitdir: ../link/.git/worktrees/wt", "proj/.git/worktrees/wt/commondir": base + "/link/.git"})
+	want := []string{base + "/link/.git", base + "/link/.git/worktrees/wt"}
+	if l, err := GitDirs(root); err != nil || !slices.Equal(l.Pointers, want) {
+		t.Errorf("%q, %v", l.Pointers, err)
+	}
+	if l, err := GitDirs(base + "/sep"); err == nil || !slices.Equal(l.Pointers, []string{base + "/sep/d/../r"}) {
+		t.Errorf("%q, %v", l.Pointers, err)
+	}
+}

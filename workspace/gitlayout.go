@@ -4,6 +4,7 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,7 +26,7 @@ import (
 // point back at this root. A worktree's does so through its gitdir file, and must lie in its common
 // directory. A submodule's does so through core.worktree, from inside a repository's modules
 // directory. Everything else is an error that wraps ErrGitLayout; then show nothing. Without .git
-// the layout is the zero value.
+// the layout is the zero value; with an error it has Pointers alone.
 //
 // A command may write what belongs to worktrees in the root, or in the directories of writable,
 // because they are its own. Of other worktrees it may read all and write nothing.
@@ -33,15 +34,28 @@ func GitDirs(projectRoot string, writable ...string) (GitLayout, error) {
 	var l GitLayout
 	top, err := filepath.EvalSymlinks(projectRoot)
 	if err == nil {
+		l.addPointer(paths.Join(top, ".git"), dotGitPrefix, top)
 		l.GitDir, l.CommonDir, err = gitDirs(top)
 	}
 	if err == nil && l.GitDir != "" {
 		err = l.fill(top, append([]string{top}, writable...))
 	}
 	if err != nil {
-		return GitLayout{}, fmt.Errorf("git: %w", quotedPath(err))
+		return GitLayout{Pointers: l.Pointers}, fmt.Errorf("git: %w", quotedPath(err))
 	}
 	return l, nil
+}
+
+// addPointer adds the path in a file of git to Pointers.
+func (l *GitLayout) addPointer(file, prefix, from string) {
+	p, err := pathIn(file, prefix)
+	if err != nil {
+		return
+	}
+	if !filepath.IsAbs(p) {
+		p = from + "/" + p
+	}
+	l.Pointers = append(l.Pointers, tidy(p, from))
 }
 
 // gitDirs returns the directories of the repository with its work tree at top.
@@ -214,6 +228,7 @@ func (l *GitLayout) fill(top string, commandDirs []string) error {
 	l.protect(gitDir)
 	l.addSubmodules(gitDir, commandDirs)
 	if gitDir != common {
+		l.addPointer(paths.Join(gitDir, "commondir"), "", gitDir)
 		l.Protected = append(l.Protected, paths.Join(gitDir, "gitdir"))
 		l.protect(common)
 		if main := mainTop(common); !paths.InsideAny(commandDirs, main) {
@@ -328,6 +343,9 @@ func (l *GitLayout) addSubmodules(gitDir string, commandDirs []string) {
 		for _, p := range entries {
 			if isGitDir(p, p) != nil {
 				dirs = append(dirs, p) // a submodule's name with a slash
+				if end, err := filepath.EvalSymlinks(p); err == nil && end != p && isGitDir(end, end) == nil {
+					l.protect(p) // git follows links
+				}
 				continue
 			}
 			if found++; found > maxModules || l.addWorktrees(p, commandDirs) != nil {
@@ -382,6 +400,10 @@ func (l *GitLayout) addWorktrees(common string, commandDirs []string) error {
 		default: // git understands more forms of that file
 			l.strayWorktrees = append(l.strayWorktrees, fmt.Sprintf("git: which worktree %.300q lists is not understood", other))
 		}
+		if exists {
+			l.addPointer(paths.Join(other, "commondir"), "", other)
+			l.addPointer(paths.Join(top, ".git"), dotGitPrefix, top)
+		}
 		switch {
 		case other == l.GitDir:
 		case exists && paths.InsideAny(commandDirs, top):
@@ -391,6 +413,8 @@ func (l *GitLayout) addWorktrees(common string, commandDirs []string) error {
 			l.OtherWorktrees = append(l.OtherWorktrees, other)
 			if exists {
 				l.addConfigured(top, other)
+			} else if isGitDir(other, common) == nil {
+				l.away = append(l.away, other)
 			}
 		}
 	}
@@ -441,13 +465,15 @@ func (l GitLayout) WorkTrees(top string, left *Budget) (w WorkTrees) {
 		add(filepath.Join(top, link))
 	}
 	for _, dir := range l.modules() {
-		p := workTreeOf(dir)
-		if p == "" { // git submodule deinit removes the setting; a submodule's name is mostly its path
-			p = filepath.Join(top, strings.ReplaceAll(strings.TrimPrefix(dir, paths.Join(l.GitDir, "modules")+"/"), "/modules/", "/"))
-		}
-		add(p)
+		add(l.submodule(top, dir))
 	}
 	return w
+}
+
+// submodule returns the work tree of one of modules. It may not exist.
+func (l GitLayout) submodule(top, dir string) string {
+	// git submodule deinit removes the setting; a submodule's name is mostly its path
+	return cmp.Or(workTreeOf(dir), filepath.Join(top, strings.ReplaceAll(strings.TrimPrefix(dir, paths.Join(l.GitDir, "modules")+"/"), "/modules/", "/")))
 }
 
 // addWritable adds dir if it is a directory and no symlink, which would show its target.
@@ -457,12 +483,12 @@ func (l *GitLayout) addWritable(dir string) {
 	}
 }
 
-// subdirectories returns the paths of a directory's subdirectories; none if it is missing, a symlink or
+// subdirectories returns the paths of a directory's subdirectories, and of links; none if it is missing or
 // not a directory. If it has more than maxGitEntries entries, it also returns an error.
 func subdirectories(dir string) (list []string, err error) {
-	entries, err := readDir(dir, unix.O_NOFOLLOW, maxGitEntries)
+	entries, err := readDir(dir, 0, maxGitEntries)
 	for _, e := range entries {
-		if e.Kind == unix.DT_DIR {
+		if e.Kind == unix.DT_DIR || e.Kind == unix.DT_LNK {
 			list = append(list, paths.Join(dir, e.Name))
 		}
 	}

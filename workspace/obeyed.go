@@ -3,6 +3,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,36 @@ func (w *Workspace) GitControls(ctx context.Context, top string, l GitLayout, as
 		}
 		o.Shared, o.Settings, o.Unlisted = o.Shared || p.Shared, p.Settings, o.Unlisted || p.Unlisted
 	}
+	for _, dir := range append(l.modules(), l.away...) {
+		if !mayObey(dir) {
+			continue
+		}
+		// No search finds it without a work tree, which git submodule update, or another branch, brings back.
+		at, common := l.submodule(top, dir), dir
+		if slices.Contains(l.away, dir) {
+			at, _ = worktreeTop(dir)
+			common = filepath.Dir(filepath.Dir(dir))
+		}
+		p := w.GitControls(ctx, at, GitLayout{GitDir: dir, CommonDir: common}, as)
+		o.Files = append(o.Files, p.Files...)
+		o.Failed, o.Unlisted = cmp.Or(o.Failed, p.Failed), o.Unlisted || p.Unlisted
+	}
 	return o
+}
+
+// mayObey reports whether a git directory has a hook with another name, or a configuration that may name files.
+func mayObey(gitDir string) bool {
+	for _, name := range [...]string{"config", "config.worktree"} {
+		text, err := hostpath.ReadNoSymlinks(paths.Join(gitDir, name), maxGitConfig)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) || mayFind(string(text)) || mayName(string(text)) {
+			return true
+		}
+	}
+	hooks, err := hookNames(paths.Join(gitDir, "hooks"))
+	return err != nil || slices.ContainsFunc(hooks, func(name string) bool {
+		s := stampWithin(paths.Join(gitDir, "hooks/"+name), 0)
+		return s.symlink() || s.link.Nlink > 1
+	})
 }
 
 // UserControls are what the user's own configuration has git obey in every repository. It asks git only if
@@ -106,6 +136,10 @@ func mayFind(text string) bool {
 // at the beginning of a line or after a section, with a slash in that line or in one that continues it,
 // and for any slash after sections in which each key is a command.
 func mayName(text string) bool {
+	return fileNames().MatchString(text)
+}
+
+var fileNames = sync.OnceValue(func() *regexp.Regexp {
 	var files, commands []string
 	for _, key := range keyUses[isFile] {
 		files = append(files, key[strings.IndexByte(key, '.')+1:])
@@ -115,8 +149,8 @@ func mayName(text string) bool {
 			commands = append(commands, name)
 		}
 	}
-	return regexp.MustCompile(`(?im)\[(pager|alias|lfs)\b(?s:.*)(/|\\\r?$)|^(.*\])?\s*((` + strings.Join(files, "|") + `)\b|(` + strings.Join(commands, "|") + `)\b.*(/|\\\r?$))`).MatchString(text)
-}
+	return regexp.MustCompile(`(?im)\[(pager|alias|lfs)\b(?s:.*)(/|\\\r?$)|^(.*\])?\s*((` + strings.Join(files, "|") + `)\b|(` + strings.Join(commands, "|") + `)\b.*(/|\\\r?$))`)
+})
 
 // obey finds the hooks and other files that the settings name.
 func (q *question) obey() {

@@ -367,10 +367,17 @@ func (v *View) repositoryProtections(top string) (list []*protection) {
 	// reported, it must not block all other commands.
 	outer := slices.Contains(v.outer(), top)
 	template := protection{repository: top, mustHold: outer || slices.Contains(v.Tops(), top)}
+	for _, p := range r.Layout.Pointers {
+		if way := v.facts.Follow(p); !v.gitWritable && v.replaceableLink(&way) != "" {
+			one := template
+			one.path, one.why = p, "git directory"
+			list = append(list, &one)
+		}
+	}
 	switch {
 	case outer && r.Err != nil:
 		v.note("%v: what git obeys there is not known, so it is not protected in writable directories", r.Err)
-		return nil
+		return list
 	case r.Err != nil:
 		v.note("%v: it is read-only inside, and git does not work there", r.Err)
 		template.why = "git, not understood"
@@ -435,7 +442,7 @@ func (v *View) repositoryProtections(top string) (list []*protection) {
 		base := path.Base(p)
 		one := template
 		one.path, one.why, one.hold = p, "git "+name, hold
-		one.followsLinks = base == "remotes" || base == "branches" || base == "hooks" && r.Failed != nil // else Files has the hooks
+		one.followsLinks = base == "remotes" || base == "branches" || base == "hooks" && r.Failed != nil || slices.Contains(r.Layout.OtherWorktrees, p) // else Files has the hooks
 		list = append(list, &one)
 	}
 	for _, p := range r.Layout.Protected {
