@@ -71,8 +71,8 @@ var homeFiles = [...]string{
 	".gitconfig", ".config/git", ".ssh", ".config/fish", ".config/systemd", ".local/share/systemd", ".config/autostart", ".config/environment.d",
 }
 
-// homeLinks are what agents obey in a home directory. Only links there count: to search the rest for more
-// takes long, and no command writes there.
+// homeLinks are what agents obey in a home directory. Only links to what commands write count: to search
+// the rest for more takes long, and no command writes there.
 var homeLinks = append(unaskedInstructions[:], ".claude/CLAUDE.md", ".claude/settings.json", ".claude/skills", ".codex/AGENTS.md", ".codex/config.toml")
 
 // DefaultProtected lists the names that ProtectPathsExcept may have.
@@ -159,12 +159,22 @@ func (v *View) defaultProtections(trees []scan.Found) (list []*protection) {
 		for _, name := range slices.Concat(shellFiles[:], homeFiles[:], homeLinks) {
 			// A definition may bind it. Also if commands can write nothing there: a link can lead to what they
 			// can write.
-			if p := byDefault(way.End, name); !v.writesIn(p.path) && !v.isExcepted(name) && (!slices.Contains(homeLinks, name) || len(v.facts.Follow(p.path).Links) > 0) {
+			if p := byDefault(way.End, name); !v.writesIn(p.path) && !v.isExcepted(name) && (!slices.Contains(homeLinks, name) || v.leadsToWritable(way.End, name)) {
 				list = append(list, p)
 			}
 		}
 	}
 	return list
+}
+
+// leadsToWritable reports whether links in a home lead to what commands write, but not because the
+// definition gives them the agent's directory, or this path: the links end there, too.
+func (v *View) leadsToWritable(home, name string) bool {
+	dir, _, _ := strings.Cut(name, "/")
+	way, of := v.facts.Follow(path.Join(home, name)), v.facts.Follow(path.Join(home, dir)).End
+	return len(way.Links) > 0 && (v.writer(way.End) != nil || v.replaceableLink(&way) != "") && !v.isExcepted(dir) && !slices.ContainsFunc(v.entries, func(e shared.Entry) bool {
+		return e.Access == shared.ReadWrite && strings.HasPrefix(e.Why, "bind_paths") && (e.Source == of || e.Source == way.End)
+	})
 }
 
 // defaultsAtTop are the protections at the top of a directory that commands write to.

@@ -274,6 +274,7 @@ func TestTables(t *testing.T) {
 		{name: "binds behind links in the host's view", m: newMachine(append(project, "/data/y/f file", "/home/u/link -> data", "/root/link -> /data", "/tmp/link -> /data", "/srv/link -> /data")...), in: input(Definition{Filesystem: "host",
 			BindPaths: []Bind{{Host: "~/link/x"}, {Host: "/root/link/y"}, {Host: "/tmp/link/y"}, {Host: "/srv/link/y"}}})},
 		{name: "a home that is bound", m: newMachine(project...), in: input(Definition{BindPaths: []Bind{{Host: "~", Container: "/h", Writable: true}}, ProtectPathsExcept: []string{".ssh", ".zed"}})},
+		{name: "an agent's directory that is a link and bound", m: newMachine(append(project, "/home/u/.claude -> dot/c", "/home/u/.codex -> /w/codex", "/home/u/dot/c/settings.json file", "/home/u/.zed -> /w/.zed", "/w/codex/f file")...), in: input(Definition{BindPaths: []Bind{{Host: "~/.claude", Writable: true}}, ProtectPathsExcept: []string{".zed"}})},
 		{name: "another user's workspace", m: newMachine(append(repository, "/w/shut/.env file")...), in: input(Definition{}), change: func(in *Input, m *machine) {
 			in.UID, in.Home, in.CallerHome, m.closed = 2000, "/home/o", "/root", []string{"/w/shut"}
 		}},
