@@ -253,3 +253,20 @@ func TestLinkToRecord(t *testing.T) {
 		}
 	}
 }
+
+// The directory of the server is known as the server itself finds it, also without XDG_RUNTIME_DIR.
+func TestServerDirectory(t *testing.T) {
+	t.Parallel()
+	for variable, want := range map[string]string{"": "/run/user/7/sbxhost", "/r/u": "/r/u/sbxhost", "r": ""} {
+		list, err := (&HostPaths{}).All(&Caller{UID: 7, Environ: NewEnvironment([]string{"XDG_RUNTIME_DIR=" + variable})}, nil, "/")
+		got := ""
+		for _, p := range list {
+			if p.Attribute == "XDG_RUNTIME_DIR" {
+				got = p.Path
+			}
+		}
+		if err != nil || got != want {
+			t.Errorf("%q: %q, %v", variable, got, err)
+		}
+	}
+}

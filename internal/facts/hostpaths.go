@@ -82,7 +82,11 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 		add(view.HostState, filepath.Join(owner.Home, ".local/state/sbxhost"), remembered)
 	}
 	add(view.HostState, caller.StateDir(), remembered)
-	if dir := caller.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) { // as serve.Dir has it
+	runtimeDir := "/run" // as serve.Dir has it
+	if caller.UID != 0 {
+		runtimeDir = fmt.Sprint("/run/user/", caller.UID)
+	}
+	if dir := cmp.Or(caller.Getenv("XDG_RUNTIME_DIR"), runtimeDir); filepath.IsAbs(dir) {
 		list = append(list, view.HostPath{Path: filepath.Join(dir, "sbxhost"), Attribute: "XDG_RUNTIME_DIR", Description: "the server of sbx", Kind: view.HostState})
 	}
 	add(view.HostDir, caller.copies(), "configurations for commands")
