@@ -159,7 +159,7 @@ func (f *lookup) LinksIn(dir string) view.Links {
 			}
 			return filepath.Base(p) != ".git" && (err != nil || !slices.ContainsFunc(f.writable, func(top string) bool {
 				l, _ := f.layout(top)
-				return strings.HasPrefix(gitDir, l.CommonDir+"/worktrees/")
+				return l.CommonDir != "" && strings.HasPrefix(gitDir, l.CommonDir+"/worktrees/")
 			}))
 		}, func(p string) {
 			st, _ := hostpath.Lstat(p)
