@@ -66,26 +66,32 @@ func at(path int) Place { return Place{None, path} }
 
 func from(dir, path int) Place { return Place{dir, path} }
 
-// Calls returns all of them. An architecture may lack some.
-func Calls() []Syscall { return calls() }
+var (
+	once  sync.Once
+	calls []Syscall
+)
 
-// calls makes the list at its first use: each program that imports package host would make it before main.
-var calls = sync.OnceValue(func() []Syscall {
-	return []Syscall{
-		reads("open", at(0)).flags(1), reads("openat", from(0, 1)).flags(2), writes("creat", at(0)),
-		reads("stat", at(0)), reads("lstat", at(0)), reads("newfstatat", from(0, 1)), reads("statx", from(0, 1)), reads("statfs", at(0)),
-		reads("access", at(0)).mode(1), reads("faccessat", from(0, 1)).mode(2), reads("faccessat2", from(0, 1)).mode(2),
-		reads("readlink", at(0)), reads("readlinkat", from(0, 1)), reads("chdir", at(0)),
-		newSyscall("execve", Execute, []Place{at(0)}), newSyscall("execveat", Execute, []Place{from(0, 1)}),
-		writes("mkdir", at(0)), writes("mkdirat", from(0, 1)), writes("rmdir", at(0)), writes("unlink", at(0)), writes("unlinkat", from(0, 1)),
-		writes("mknod", at(0)), writes("mknodat", from(0, 1)),
-		writes("rename", at(0), at(1)), writes("renameat", from(0, 1), from(2, 3)), writes("renameat2", from(0, 1), from(2, 3)),
-		writes("link", at(0), at(1)), writes("linkat", from(0, 1), from(2, 3)), writes("symlink", at(1)), writes("symlinkat", from(1, 2)),
-		writes("chmod", at(0)), writes("fchmodat", from(0, 1)), writes("fchmodat2", from(0, 1)),
-		writes("chown", at(0)), writes("lchown", at(0)), writes("fchownat", from(0, 1)), writes("utimensat", from(0, 1)), writes("truncate", at(0)),
-		newSyscall("connect", Connect, nil).address(1), newSyscall("bind", Write, nil).address(1),
-	}
-})
+// Calls returns all of them. An architecture may lack some. The first use makes the list: each program that
+// imports package host would make it before main.
+func Calls() []Syscall {
+	once.Do(func() {
+		calls = []Syscall{
+			reads("open", at(0)).flags(1), reads("openat", from(0, 1)).flags(2), writes("creat", at(0)),
+			reads("stat", at(0)), reads("lstat", at(0)), reads("newfstatat", from(0, 1)), reads("statx", from(0, 1)), reads("statfs", at(0)),
+			reads("access", at(0)).mode(1), reads("faccessat", from(0, 1)).mode(2), reads("faccessat2", from(0, 1)).mode(2),
+			reads("readlink", at(0)), reads("readlinkat", from(0, 1)), reads("chdir", at(0)),
+			newSyscall("execve", Execute, []Place{at(0)}), newSyscall("execveat", Execute, []Place{from(0, 1)}),
+			writes("mkdir", at(0)), writes("mkdirat", from(0, 1)), writes("rmdir", at(0)), writes("unlink", at(0)), writes("unlinkat", from(0, 1)),
+			writes("mknod", at(0)), writes("mknodat", from(0, 1)),
+			writes("rename", at(0), at(1)), writes("renameat", from(0, 1), from(2, 3)), writes("renameat2", from(0, 1), from(2, 3)),
+			writes("link", at(0), at(1)), writes("linkat", from(0, 1), from(2, 3)), writes("symlink", at(1)), writes("symlinkat", from(1, 2)),
+			writes("chmod", at(0)), writes("fchmodat", from(0, 1)), writes("fchmodat2", from(0, 1)),
+			writes("chown", at(0)), writes("lchown", at(0)), writes("fchownat", from(0, 1)), writes("utimensat", from(0, 1)), writes("truncate", at(0)),
+			newSyscall("connect", Connect, nil).address(1), newSyscall("bind", Write, nil).address(1),
+		}
+	})
+	return calls
+}
 
 // mark identifies our filter's data: a command can have its own filters, with calls for another
 // tracer.
