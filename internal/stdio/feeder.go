@@ -111,25 +111,11 @@ func (f *feeder) stop() error {
 // commands share the offset: in a loop of "while read", they go on with the next line. A command can
 // write to the pipe, too, and what it has left running can keep the pipe open.
 func (f *feeder) rewind() {
-	left := min(discard(f.unread, f.read)+f.unwritten, f.read)
+	left, _ := io.CopyN(io.Discard, waiting{f.unread}, f.read)
+	left = min(left+f.unwritten, f.read)
 	if file, ok := f.from.(*os.File); ok && left > 0 {
 		file.Seek(-left, io.SeekCurrent)
 	}
-}
-
-// discard takes up to most bytes out of a pipe of reopen, as far as they are there now.
-func discard(pipe *os.File, most int64) (n int64) {
-	frame.Control(pipe, func(fd int) error {
-		var buf [16 << 10]byte
-		for n < most {
-			got, err := unix.Read(fd, buf[:min(most-n, int64(len(buf)))])
-			if n += int64(max(got, 0)); got == 0 || err != nil && err != unix.EINTR {
-				return err
-			}
-		}
-		return nil
-	})
-	return n
 }
 
 // waitingIn returns how many bytes wait in a pipe.

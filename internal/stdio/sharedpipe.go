@@ -54,7 +54,7 @@ func (o *sharedPipe) drain(w io.Writer) (n int64, err error) {
 	return io.Copy(w, io.LimitReader(waiting{o.read}, int64(waitingIn(o.read))))
 }
 
-// waiting reads what waits in a pipe that does not block.
+// waiting reads what waits in a file that does not block.
 type waiting struct{ pipe *os.File }
 
 func (r waiting) Read(p []byte) (n int, err error) {

@@ -155,7 +155,7 @@ func (f *Files) output(s *Streams, w io.Writer, ends *Ends) (*os.File, error) {
 		if frame.IsTerminal(out) {
 			// In place of the caller's, the command gets a terminal to which it can only write. That one
 			// leaves the ends of lines to the caller's.
-			t, err := f.terminal(s, cmp.Or(s.Size, sizeOf(out)), out, ends, openScreen)
+			t, err := f.terminal(s, cmp.Or(s.Size, sizeOf(out)), out, ends, os.O_WRONLY)
 			if err != nil {
 				return nil, err
 			}
@@ -206,7 +206,7 @@ func (f *Files) typedTo(s *Streams, ends *Ends) (*os.File, error) {
 	if len(f.child) > 0 {
 		return nil, errors.New("host: with TTY there are no pipes; set Stdin and Stdout, to ends of io.Pipe for example")
 	}
-	t, err := f.terminal(s, s.Size, s.Stdout, ends, openTerminal)
+	t, err := f.terminal(s, s.Size, s.Stdout, ends, os.O_RDWR)
 	if err != nil {
 		return nil, err
 	}
@@ -223,8 +223,8 @@ func (f *Files) typedTo(s *Streams, ends *Ends) (*os.File, error) {
 	return t.slave, nil
 }
 
-func (f *Files) terminal(s *Streams, size TerminalSize, out io.Writer, ends *Ends, open func(TerminalSize) (*terminal, error)) (*terminal, error) {
-	t, err := open(size)
+func (f *Files) terminal(s *Streams, size TerminalSize, out io.Writer, ends *Ends, access int) (*terminal, error) {
+	t, err := openTerminal(size, access)
 	if err == nil {
 		f.terminals = append(f.terminals, t)
 		if s.User != nil {

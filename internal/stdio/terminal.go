@@ -26,49 +26,36 @@ type terminal struct {
 	late          int // bytes that were read after the deadline of ended
 }
 
-func openTerminal(size TerminalSize) (*terminal, error) {
-	// Open it with the runtime's poller: close then interrupts a running read or write and hangs
-	// the command up at once.
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+// openTerminal makes a terminal whose slave is opened with access. One that takes output only changes no
+// byte of it, and a program that reads its keys there gets an error, and does not wait for keys that
+// nobody types.
+func openTerminal(size TerminalSize, access int) (*terminal, error) {
+	// It has the runtime's poller: close then interrupts a running read or write and hangs the command
+	// up at once.
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: "/dev/ptmx", Err: err}
+		return nil, err
 	}
-	err = unix.SetNonblock(fd, true)
-	p := &terminal{master: os.NewFile(uintptr(fd), "/dev/ptmx")}
+	p := &terminal{master: master}
 	var name string
-	if err == nil {
+	err = frame.Control(master, func(fd int) (err error) {
 		name, err = unlockSlave(fd)
-	}
+		return err
+	})
 	if err == nil {
-		p.slave, err = os.OpenFile(name, os.O_RDWR|unix.O_NOCTTY, 0)
+		p.slave, err = os.OpenFile(name, access|unix.O_NOCTTY, 0)
 	}
 	if err != nil {
-		p.master.Close()
+		master.Close()
 		return nil, err
 	}
 	size = cmp.Or(size, TerminalSize{Rows: 24, Cols: 80})
-	// The kernel's line editor shall erase whole characters, as terminal emulators ask for.
-	if err = cmp.Or(p.resize(size), p.changeModes(func(m *unix.Termios) { m.Iflag |= unix.IUTF8 })); err != nil {
-		p.close()
-		return nil, err
-	}
-	return p, nil
-}
-
-// openScreen makes a terminal that takes output only, and that changes no byte of it. A program
-// that reads its keys there gets an error, and does not wait for keys that nobody types.
-func openScreen(size TerminalSize) (*terminal, error) {
-	p, err := openTerminal(size)
-	if err != nil {
-		return nil, err
-	}
-	slave, err := os.OpenFile(p.slave.Name(), os.O_WRONLY|syscall.O_NOCTTY, 0)
-	if err == nil {
-		p.slave.Close()
-		p.slave = slave
-		err = p.changeModes(func(m *unix.Termios) { m.Oflag &^= unix.OPOST })
-	}
-	if err != nil {
+	if err = cmp.Or(p.resize(size), p.changeModes(func(m *unix.Termios) {
+		m.Iflag |= unix.IUTF8 // the kernel's line editor shall erase whole characters, as terminal emulators ask for
+		if access == os.O_WRONLY {
+			m.Oflag &^= unix.OPOST
+		}
+	})); err != nil {
 		p.close()
 		return nil, err
 	}
@@ -167,15 +154,12 @@ func (r terminalReader) Read(b []byte) (int, error) {
 // waiting reads what the kernel has ready, or reports the end. Go's Read does not look at that
 // after its deadline, and on a busy machine the deadline can pass before Read begins.
 func (p *terminal) waiting(b []byte) (n int, err error) {
-	err = frame.Control(p.master, func(fd int) (err error) {
-		n, err = unix.Read(fd, b)
-		return err
-	})
-	if err != nil || n <= 0 || p.late > maxLate {
+	if p.late > maxLate {
 		return 0, io.EOF
 	}
+	n, err = waiting{p.master}.Read(b)
 	p.late += n
-	return n, nil
+	return n, err
 }
 
 // WriteTo is what io.Copy calls. It hangs up if nobody takes the output any more: the command gets

@@ -13,7 +13,7 @@ import (
 
 func newTerminal(t *testing.T, size TerminalSize) *terminal {
 	t.Helper()
-	p, err := openTerminal(size)
+	p, err := openTerminal(size, os.O_RDWR)
 	if err != nil {
 		t.Fatal(err)
 	}
