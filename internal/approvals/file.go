@@ -53,7 +53,7 @@ func (d document) openDir() (*os.File, error) {
 	var st unix.Stat_t
 	err = unix.Fstat(fd, &st)
 	if reason := foreign(&st); err == nil && reason != "" {
-		err = tampered(d.dir, reason)
+		err = document{dir: d.dir}.tampered("%s", reason)
 	}
 	if err != nil {
 		dir.Close()

@@ -16,10 +16,6 @@ import (
 // have written it, or because it is invalid.
 var ErrTampered = errors.New("counts as empty and is left as it is")
 
-func tampered(path, reason string) error {
-	return fmt.Errorf("%s %s: it %w; look at it, and remove or repair it", path, reason, ErrTampered)
-}
-
 // document is one file of a store.
 type document struct {
 	dir, name string
@@ -28,7 +24,7 @@ type document struct {
 func (d document) path() string { return filepath.Join(d.dir, d.name) }
 
 func (d document) tampered(format string, args ...any) error {
-	return tampered(d.path(), fmt.Sprintf(format, args...))
+	return fmt.Errorf("%s %s: it %w; look at it, and remove or repair it", d.path(), fmt.Sprintf(format, args...), ErrTampered)
 }
 
 // listFile is a document that holds a list of T under a name.

@@ -140,11 +140,7 @@ func (r Record) Line() []byte {
 			r.Raw = append(r.Raw, []byte(arg))
 		}
 	}
-	text, err := json.Marshal(r)
-	if err != nil { // a year beyond 9999
-		r.Time = time.Time{}
-		text, _ = json.Marshal(r)
-	}
+	text, _ := json.Marshal(r) // fails only in a year beyond 9999
 	printable := func(r rune) bool { return r >= ' ' && r < 0x7f }
 	return []byte(hostpath.EscapeJSON(string(text), printable) + "\n")
 }

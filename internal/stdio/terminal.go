@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -21,7 +20,6 @@ import (
 // terminal is a terminal pair of the host.
 type terminal struct {
 	master, slave *os.File
-	once          sync.Once
 	over          atomic.Bool
 	late          int // bytes that were read after the deadline of ended
 }
@@ -128,10 +126,8 @@ func (p *terminal) ended() {
 const drainPatience = 100 * time.Millisecond
 
 func (p *terminal) close() {
-	p.once.Do(func() {
-		p.master.Close()
-		p.slave.Close()
-	})
+	p.master.Close()
+	p.slave.Close()
 }
 
 // maxLate is more than the kernel holds of a terminal's output, in bytes.

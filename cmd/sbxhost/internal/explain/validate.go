@@ -305,8 +305,7 @@ func newValidation(file *config.File, diags config.Diagnostics) *Validation {
 			v.WarningCount++
 		}
 		if s := d.Subject; s != nil {
-			out.Range = &rangeJSON{s.Filename,
-				posJSON{s.Start.Line, s.Start.Column, s.Start.Byte}, posJSON{s.End.Line, s.End.Column, s.End.Byte}}
+			out.Range = &rangeJSON{s.Filename, posJSON(s.Start), posJSON(s.End)}
 		}
 		v.Diagnostics = append(v.Diagnostics, out)
 	}
