@@ -221,14 +221,14 @@ func (d *driver) add(id string, t *task) {
 	d.mu.Unlock()
 	go func() {
 		stream, err := t.TaskEvents(ctx, &proto.TaskEventsRequest{})
-		for err == nil {
-			var event *proto.DriverTaskEvent
-			if event, err = stream.Recv(); err == nil {
+		if err == nil {
+			pass(stream.Recv, func(event *proto.DriverTaskEvent) error {
 				select {
 				case d.events <- event:
 				case <-ctx.Done():
 				}
-			}
+				return nil
+			})
 		}
 	}()
 }

@@ -3,7 +3,6 @@ package driver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -82,11 +81,6 @@ func trialHost(ctx context.Context, agent agentConfig) (_ *host.Host, remove fun
 	_, options, err := load(agent)
 	if err != nil {
 		return nil, nil, err
-	}
-	for _, name := range agent.Sandboxes {
-		if _, ok := options.Sandboxes[name]; !ok {
-			return nil, nil, fmt.Errorf("sandboxes: %s does not define %q", agent.Definitions, name)
-		}
 	}
 	base, err := stateDir()
 	if err != nil {

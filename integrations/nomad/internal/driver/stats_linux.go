@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/nomad/plugins/drivers/proto"
@@ -31,7 +31,10 @@ func (e *executor) TaskStats(req *proto.TaskStatsRequest, stream proto.Driver_Ta
 	}
 	next := time.NewTicker(interval)
 	defer next.Stop()
-	mhz := clock()
+	mhz, has := 0.0, e.task.GetResources().GetLinuxResources() // of one processor, as the agent counts it
+	if part := has.GetPercentTicks(); part > 0 {
+		mhz = float64(has.GetCpuShares()) / part / float64(runtime.NumCPU())
+	}
 	before, at := descendants(os.Getpid()), time.Now()
 	for {
 		select {
@@ -89,16 +92,4 @@ func (u *usage) add(stat, status string) {
 	u.system += ticks(15) + ticks(17)
 	u.rss += uint64(proc.StatusBytes(status, "VmRSS"))
 	u.swap += uint64(proc.StatusBytes(status, "VmSwap"))
-}
-
-// clock returns the first processor's frequency in MHz, or zero.
-func clock() float64 {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(text)) {
-		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "cpu MHz" {
-			mhz, _ := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			return mhz
-		}
-	}
-	return 0
 }
