@@ -375,7 +375,7 @@ func tracedCommand(s *subject) {
 	cmd.Env = dial.Env
 	calls := func() (list []shared.TracedCall) {
 		p := s.begin(s.open(), cmd, shared.Stdio{})
-		s.endsBy(p, shared.ExitStatus{Code: 6})
+		s.exitsWith(p, 6)
 		for e := range p.Events() {
 			if e.Kind == shared.EventTraced {
 				s.Must(json.Unmarshal([]byte(e.Details["calls"]), &list))

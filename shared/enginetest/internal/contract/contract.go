@@ -117,6 +117,9 @@ func (s *subject) endsBy(p shared.Process, want shared.ExitStatus) {
 	s.Demand(r.Status == want, "it ended with %v and not with %v", r.Status, want)
 }
 
+// exitsWith waits for a command, which must exit with this code.
+func (s *subject) exitsWith(p shared.Process, code int) { s.endsBy(p, shared.ExitStatus{Code: code}) }
+
 func (s *subject) signal(p shared.Process, sig syscall.Signal) {
 	err := p.Signal(s.Ctx, sig)
 	s.Demand(err == nil, "signal %d: %v", sig, err)

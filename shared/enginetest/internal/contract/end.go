@@ -175,7 +175,7 @@ func startContext(s *subject) {
 	s.prints(sandbox, ":", "")
 	_, err = w.WriteString("go on\n")
 	s.Must(err)
-	s.endsBy(p, shared.ExitStatus{Code: 5})
+	s.exitsWith(p, 5)
 	_, err = sandbox.Start(short, s.sh(":"), shared.Stdio{})
 	s.Wants("Start with a context that is over", err, context.Canceled)
 }
@@ -277,7 +277,7 @@ func closes(s *subject) {
 	s.Demand(err != nil && scene.HostHas(s.Path("ws/alive")) == nil, "it went on when Close had returned")
 	s.Check("a command of another sandbox", func() {
 		s.signal(survivor, syscall.SIGTERM)
-		s.endsBy(survivor, shared.ExitStatus{Code: 5})
+		s.exitsWith(survivor, 5)
 	})
 }
 

@@ -49,7 +49,7 @@ func misuseRules() []Rule {
 				s.Demand(err != nil && !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, shared.ErrEngineLost), "signal %d: %v", sig, err)
 			}
 			s.signal(p, syscall.SIGTERM)
-			s.endsBy(p, shared.ExitStatus{Code: 5})
+			s.exitsWith(p, 5)
 		}},
 	}
 }

@@ -31,7 +31,7 @@ func processRules() []Rule {
 			p, _ := s.started(s.open(), "trap 'exit 5' TERM; echo"+forever)
 			first.Kill()
 			s.signal(p, syscall.SIGTERM)
-			s.endsBy(p, shared.ExitStatus{Code: 5})
+			s.exitsWith(p, 5)
 		}},
 		{ID: "process.05", Title: "what a command writes is not the engine's log or handshake", process: true, run: func(s *subject) {
 			s.launch()

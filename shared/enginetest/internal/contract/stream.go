@@ -57,14 +57,14 @@ func streamRules() []Rule {
 		}},
 		{ID: "stream.10", Title: "no files are the null device", run: func(s *subject) {
 			p := s.begin(s.open(), s.sh("echo x || exit 1; echo y >&2 || exit 2; read z && exit 3; exit 4"), shared.Stdio{})
-			s.endsBy(p, shared.ExitStatus{Code: 4})
+			s.exitsWith(p, 4)
 			for _, which := range []string{"output", "error"} {
 				r, w := s.Pipe()
 				stdio := shared.Stdio{Stdout: w}
 				if which == "error" {
 					stdio = shared.Stdio{Stderr: w}
 				}
-				s.endsBy(s.begin(s.open(), s.sh("echo output; echo error >&2"), stdio), shared.ExitStatus{})
+				s.exitsWith(s.begin(s.open(), s.sh("echo output; echo error >&2"), stdio), 0)
 				text, err := io.ReadAll(r)
 				s.Demand(string(text) == which+"\n", "standard %s alone has %q, %v", which, text, err)
 			}
@@ -95,7 +95,7 @@ func (s *subject) throughCat(n int64) {
 	fed := s.Feed(inW, actor.NewPattern(7, n))
 	s.Must(matchStream(outR, 7, n))
 	fed()
-	s.endsBy(p, shared.ExitStatus{})
+	s.exitsWith(p, 0)
 }
 
 // streamBytes is the length of a large stream.
@@ -154,7 +154,7 @@ func largeStreams(s *subject) {
 	s.grown(func() {
 		p, stdout, stderr := s.streaming(s.streamBytes())
 		s.matchBoth(stdout, stderr, s.streamBytes())
-		s.endsBy(p, shared.ExitStatus{})
+		s.exitsWith(p, 0)
 	})
 }
 
@@ -174,7 +174,7 @@ func backPressure(s *subject) {
 	s.Demand(errors.Is(err, context.DeadlineExceeded), "32 MiB were taken though nobody reads: %v", err)
 	got, err := io.Copy(io.Discard, r)
 	s.Demand(err == nil && got == n, "%d bytes of %d came in the end: %v", got, n, err)
-	s.endsBy(p, shared.ExitStatus{})
+	s.exitsWith(p, 0)
 }
 
 func independent(s *subject) {
@@ -221,7 +221,7 @@ func inputPressure(s *subject) {
 func lateReader(s *subject) {
 	const n = 60_000 // less than any pipe holds
 	p, stdout, stderr := s.streaming(n)
-	s.endsBy(p, shared.ExitStatus{})
+	s.exitsWith(p, 0)
 	stdout.SetReadDeadline(time.Now().Add(s.Patience()))
 	stderr.SetReadDeadline(time.Now().Add(s.Patience()))
 	s.matchBoth(stdout, stderr, n)
@@ -243,10 +243,10 @@ func hostTerminal(s *subject) {
 	p := start("trap 'stty size; exit 8' WINCH && stty size", "24 80")
 	s.Must(pty.Setsize(master, &pty.Winsize{Rows: 30, Cols: 100}))
 	s.until(master, "30 100")
-	s.endsBy(p, shared.ExitStatus{Code: 8})
+	s.exitsWith(p, 8)
 	// Job control: what is typed reaches the command as a signal.
 	p = start("trap 'exit 9' INT && echo typing", "typing")
 	_, err := master.Write([]byte{3})
 	s.Must(err)
-	s.endsBy(p, shared.ExitStatus{Code: 9})
+	s.exitsWith(p, 9)
 }
