@@ -35,7 +35,7 @@ func TestPlanNeedsNoMac(t *testing.T) {
 	if n := len(plan.Argv); plan.Argv[0] != "/usr/bin/sandbox-exec" || !slices.Equal(plan.Argv[n-4:], []string{"--", "make", "-C", "x y"}) {
 		t.Errorf("Argv = %q", plan.Argv)
 	}
-	if len(plan.Documents) != 2 || !strings.HasPrefix(plan.Documents[0].Text, "(version 1)\n(deny default") || !strings.Contains(plan.Documents[1].Text, "= /Users/me/p\n") {
+	if len(plan.Documents) != 2 || !strings.HasPrefix(plan.Documents[0].Text, "(version 1)\n(deny default") || !strings.Contains(plan.Documents[1].Text, "= \"/Users/me/p\"\n") {
 		t.Errorf("Documents = %+v", plan.Documents)
 	}
 	if len(plan.Notes) == 0 {

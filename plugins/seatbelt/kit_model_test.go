@@ -65,10 +65,7 @@ func attempted(t *testing.T, m *enginetest.MacTrial, c *enginetest.MacCommand) (
 		return false, true
 	}
 	spec := c.Spec
-	spec.Table = withHiddenTargets(spec.Table, func(p string) (string, bool) {
-		at := w.files.Resolve(p, true)
-		return at, at != p
-	})
+	spec.Table = withHiddenTargets(spec.Table, func(p string) string { return w.files.Resolve(p, true) })
 	p, err := newPolicy(&spec, &c.Command)
 	if err != nil {
 		return false, true

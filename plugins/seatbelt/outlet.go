@@ -19,7 +19,7 @@ type outlet struct {
 	port    uint16
 	// taken is the same port for IPv6, which a profile cannot distinguish: it keeps others from
 	// using it.
-	taken net.Listener
+	taken *net.TCPListener
 }
 
 // newOutlet begins it.
@@ -50,9 +50,6 @@ func (o *outlet) listen() (*net.TCPListener, error) {
 		}
 		port := l.Addr().(*net.TCPAddr).Port
 		o.taken, err = net.ListenTCP("tcp6", &net.TCPAddr{IP: net.IPv6loopback, Port: port})
-		if err != nil {
-			o.taken = nil
-		}
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			o.port = uint16(port)
 			return l, nil

@@ -44,7 +44,7 @@ func (e *engine) plan(spec *shared.Spec, cmd *shared.Command) (shared.Plan, erro
 func (p *profile) list() string {
 	var b strings.Builder
 	for n, path := range p.parameters {
-		fmt.Fprintf(&b, "P%d = %s\n", n, quote(path))
+		fmt.Fprintf(&b, "P%d = %q\n", n, path)
 	}
 	return b.String()
 }

@@ -177,11 +177,8 @@ func ancestors(list []string) []string {
 
 // aliases returns both names that a path can have for the kernel.
 func aliases(p string) []string {
-	if paths.Inside(dataVolume, p) {
-		if rest := strings.TrimPrefix(p, dataVolume); rest != "" {
-			return []string{p, rest}
-		}
-		return []string{p}
+	if rest, ok := strings.CutPrefix(p, dataVolume+"/"); ok {
+		return []string{p, "/" + rest}
 	}
 	return []string{p, dataVolume + p}
 }

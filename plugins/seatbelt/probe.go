@@ -50,23 +50,13 @@ func diagnose(stderr string, err error) error {
 		x.Hint = "run sbxhost outside of it: not from a sandboxed program, nor from a build that sandboxes its steps"
 	case strings.Contains(line, "exceeds maximum"):
 		x.Kind, x.Attribute = shared.ErrUnsupported, "deny_paths"
-		x.Message = "the profile has more paths and patterns than macOS accepts: " + quote(line)
+		x.Message = "the profile has more paths and patterns than macOS accepts: " + strconv.Quote(line)
 		x.Hint = "name directories rather than files, in bind_paths and deny_paths"
 	case line == "":
 		x.Message = "sandbox-exec: " + err.Error()
 	default:
-		x.Message = "sandbox-exec rejects the profile: " + quote(line)
+		x.Message = "sandbox-exec rejects the profile: " + strconv.Quote(line)
 		x.Hint = "report this with the version of macOS; `sbxhost explain` shows the profile"
 	}
 	return x
-}
-
-// quote makes one line that is safe to show.
-func quote(s string) string {
-	for _, r := range s {
-		if r == '"' || r == '\\' || !strconv.IsPrint(r) {
-			return strconv.Quote(s)
-		}
-	}
-	return s
 }

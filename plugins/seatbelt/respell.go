@@ -49,13 +49,13 @@ func respell(spec *shared.Spec) error {
 
 // withHiddenTargets adds entries for the targets of hidden entries that lead through a symlink of
 // the host: the kernel checks only the target.
-func withHiddenTargets(table []shared.Entry, leadsTo func(string) (string, bool)) []shared.Entry {
+func withHiddenTargets(table []shared.Entry, leadsTo func(string) string) []shared.Entry {
 	list := slices.Clone(table)
 	for _, e := range table {
 		if e.Access != shared.Hidden {
 			continue
 		}
-		if target, ok := leadsTo(e.Path); ok {
+		if target := leadsTo(e.Path); target != e.Path {
 			e.Path = target
 			list = append(list, e)
 		}
@@ -63,9 +63,8 @@ func withHiddenTargets(table []shared.Entry, leadsTo func(string) (string, bool)
 	return list
 }
 
-// leadsTo returns the kernel's path if it differs because of a symlink. The missing part of a path
-// does not change.
-func leadsTo(p string) (target string, ok bool) {
+// leadsTo returns the kernel's path for p. The missing part of a path does not change.
+func leadsTo(p string) string {
 	at := "" // the deepest existing directory
 	end, there, err := paths.Follow("/", p, func(next string, _ bool) (step paths.Step, err error) {
 		at = path.Dir(next)
@@ -79,7 +78,7 @@ func leadsTo(p string) (target string, ok bool) {
 		return step, err
 	}, nil)
 	if err != nil {
-		return p, false
+		return p
 	}
 	if there {
 		at = end
@@ -87,5 +86,5 @@ func leadsTo(p string) (target string, ok bool) {
 	if real, err := canonical(at); err == nil && paths.Inside(at, end) {
 		end = paths.Move(end, at, real)
 	}
-	return end, end != p
+	return end
 }
