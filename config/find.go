@@ -42,10 +42,9 @@ func (o Origin) String() string {
 
 // LookupOptions are the inputs of Find.
 type LookupOptions struct {
-	Explicit        string              // the value of -config; may be empty
-	Dir             string              // the current directory, absolute
-	Getenv          func(string) string // reads the user's environment; nil means an empty one
-	OnForeignConfig func(path string)   // called with another tool's config.hcl; may be nil
+	Explicit string              // the value of -config; may be empty
+	Dir      string              // the current directory, absolute
+	Getenv   func(string) string // reads the user's environment; nil means an empty one
 }
 
 // Find returns the file in force. It is the first of:
@@ -92,11 +91,7 @@ func Find(opts LookupOptions) (string, Origin, error) {
 		}
 		if found, err := isFile(path); err != nil {
 			return "", origin, err
-		} else if found && origin == OriginWorkspace && filepath.Base(path) == FileName && isForeign(path) {
-			if opts.OnForeignConfig != nil {
-				opts.OnForeignConfig(path)
-			}
-		} else if found {
+		} else if found && (origin != OriginWorkspace || filepath.Base(path) != FileName || !isForeign(path)) {
 			return path, origin, nil
 		}
 	}

@@ -75,10 +75,7 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 			}
 			return a.Result(*asJSON, out, out.text())
 		}
-		out, err := makeReport(ctx, a, flags, s, h, e)
-		if err != nil {
-			return setup.WithRemedy(a, s, flags, err)
-		}
+		out := makeReport(ctx, a, flags, s, h, e)
 		if fs.NArg() > 0 {
 			out.Command = fs.Args()
 		}
@@ -86,7 +83,7 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 	}
 }
 
-func makeReport(ctx context.Context, a *cli.App, flags *setup.Flags, s *setup.Setup, h *host.Host, e *host.Explanation) (*Report, error) {
+func makeReport(ctx context.Context, a *cli.App, flags *setup.Flags, s *setup.Setup, h *host.Host, e *host.Explanation) *Report {
 	out := newReport(e)
 	out.Config, out.Origin = s.File.Path(), s.Origin.String()
 	engine := s.Options.Sandboxes[s.Sandbox].Engine
@@ -105,10 +102,7 @@ func makeReport(ctx context.Context, a *cli.App, flags *setup.Flags, s *setup.Se
 	if p := s.File.Path(); s.Origin == config.OriginWorkspace && filepath.Base(p) != config.FileName && exists(filepath.Join(filepath.Dir(p), config.FileName)) {
 		out.Notes = append(out.Notes, config.FileName+" is not used: "+cli.Quote(filepath.Base(p))+" beside it comes first")
 	}
-	_, _, err := config.Find(config.LookupOptions{Explicit: flags.Config, Dir: a.Dir, Getenv: a.Getenv, OnForeignConfig: func(path string) {
-		out.Notes = append(out.Notes, cli.Quote(path)+" is another tool's: it has no block or attribute of sbxhost")
-	}})
-	return out, err
+	return out
 }
 
 func newReport(e *host.Explanation) *Report {
