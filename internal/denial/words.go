@@ -35,7 +35,7 @@ func (f *Failure) fromArguments() Denial {
 		}
 		// A network would not help to reach the sandbox's own loopback, or a socket.
 		inside := slices.ContainsFunc([]string{"localhost", "127.", "[::1]", "--unix-socket"}, func(word string) bool { return strings.Contains(text, word) })
-		if slices.Contains([]string{"curl", "wget", "getent"}, program) && strings.Contains(host, ".") && !inside && !f.saysWhy(program) {
+		if slices.Contains([]string{"curl", "wget", "getent"}, program) && strings.Contains(host, ".") && !inside {
 			return f.noNetwork(host, f.portOf(host, ""))
 		}
 	}
@@ -48,16 +48,6 @@ func withoutOption(word string) string {
 		return value
 	}
 	return word
-}
-
-// saysWhy reports whether the command's standard error has the reason for the failure of a program.
-func (f *Failure) saysWhy(program string) bool {
-	for line := range strings.Lines(string(f.Stderr)) {
-		if strings.HasPrefix(line, program+": ") {
-			return true
-		}
-	}
-	return false
 }
 
 // A line is a command line, and its working directory; "" if that is unknown.
