@@ -193,7 +193,8 @@ func TestKilledAtEveryMoment(t *testing.T) {
 			for deadline := time.Now().Add(time.Minute); name == "holder" && holder == 0; holder = p.holder() {
 				if time.Now().After(deadline) {
 					p.cmd.Process.Kill()
-					t.Fatalf("there is no holder: %q", p.rest())
+					said, _ := io.ReadAll(p.out)
+					t.Fatalf("there is no holder: %q, %q", said, p.rest())
 				}
 				runtime.Gosched()
 			}
