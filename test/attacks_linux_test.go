@@ -466,6 +466,8 @@ func gitAttacks() []attack {
 			commands: []string{hookIn("own")}, act: "cd ../lib; " + commit},
 		{name: "hooks that a worktree whose directory is away names", setup: initial + `git config extensions.worktreeConfig true && git worktree add -q ../home/wt2 && git -C ../home/wt2 config --worktree core.hooksPath "$W/own" && mv ../home/wt2 ../home/away`,
 			commands: []string{hookIn("own")}, act: "mv ../home/away ../home/wt2; cd ../home/wt2; " + commit, allowed: commit},
+		{name: "hooks that a submodule of another worktree names", setup: initial + withLib + `git worktree add -q ../wt2 && git -C ../wt2 submodule --quiet update --init && git -C ../wt2/lib config core.hooksPath "$W/own"`,
+			commands: []string{hookIn("own")}, act: "cd ../wt2/lib; " + commit, allowed: commit},
 		// Where the repository of another worktree is.
 		{name: "a commondir of another worktree by a hard link", setup: initial + "git worktree add -q ../wt2 && ln .git/worktrees/wt2/commondir cd",
 			commands: []string{evil + "echo $W/a/b/c/git >cd"}, act: "cd ../wt2; git status", allowed: commit},

@@ -34,8 +34,8 @@ type GitLayout struct {
 	// OtherWorktrees are the git directories of other worktrees in Protected. git gc cannot lock
 	// the refs in them to expire their reflogs.
 	OtherWorktrees []string
-	// Configured are the tops of worktrees elsewhere that have a configuration of their own, which
-	// can name files in this one.
+	// Configured are the tops of worktrees elsewhere that have a configuration or submodules of their own,
+	// which can name files in this one.
 	Configured []string
 	// Pointers are what .git and commondir files name, in git's spelling, also those of other worktrees: whoever
 	// can replace a symlink on the way leads git to another repository.

@@ -421,9 +421,10 @@ func (l *GitLayout) addWorktrees(common string, commandDirs []string) error {
 	return err
 }
 
-// addConfigured adds the top of a worktree to Configured, if it has a configuration. A stub is empty.
+// addConfigured adds the top of a worktree to Configured, if it has a configuration, or submodules, which
+// have one. A stub is empty.
 func (l *GitLayout) addConfigured(top, gitDir string) {
-	if fi, err := os.Lstat(paths.Join(gitDir, "config.worktree")); err == nil && fi.Size() > 0 {
+	if fi, err := os.Lstat(paths.Join(gitDir, "config.worktree")); err == nil && fi.Size() > 0 || !HasOnly(paths.Join(gitDir, "modules"), "") {
 		l.Configured = append(l.Configured, top)
 	}
 }
