@@ -408,7 +408,9 @@ func (v *View) repositoryProtections(top string) (list []*protection) {
 			v.note("the git repository %q is read-only inside, because an index in it is split, perhaps of another worktree or a submodule: run git update-index --no-split-index there, and remove the files sharedindex.* of its git directory", top)
 		} else if link := v.linkInGit(&r); link != "" && !v.in.GitWaits {
 			why = "git, with a symlink"
-			v.claim("%q is a symlink, so %q is read-only inside, and git cannot commit: replace the link by its target or, for hooks, set core.hooksPath", link, path.Dir(link))
+			if !outer {
+				v.claim("%q is a symlink, so %q is read-only inside, and git cannot commit: replace the link by its target or, for hooks, set core.hooksPath", link, path.Dir(link))
+			}
 		}
 		for _, p := range [...]string{r.Layout.GitDir, r.Layout.CommonDir, dotGit} {
 			if r.Failed != nil || !slices.ContainsFunc(v.writableEntries(), func(e shared.Entry) bool { return paths.Inside(p, e.Source) }) { // of a bare repository

@@ -248,7 +248,7 @@ func TestTables(t *testing.T) {
 			m.obeyed = map[string][]workspace.GitControl{"/w": {control("/w/.git/../ci.inc", "configuration", true), control("/w/hooks", "hooks", false), control("/w/absent.inc", "configuration", true), control("/etc/gitconfig", "configuration", true)}}
 		}},
 		{name: "a repository whose git waits", m: newMachine(repository...), in: input(Definition{}), change: func(in *Input, _ *machine) { in.GitWaits = true }},
-		{name: "a repository around", m: newMachine("/w", "/.git"), in: input(Definition{}), change: func(_ *Input, m *machine) {
+		{name: "a repository around", m: newMachine("/w", "/.git", "/gc file", "/.git/config -> ../gc"), in: input(Definition{}), change: func(_ *Input, m *machine) {
 			m.around, m.obeyed = []string{"/"}, map[string][]workspace.GitControl{"/": {control("/w/hooks", "hooks", false), control("/etc/gitconfig", "configuration", true)}}
 		}},
 		{name: "a repository with a submodule", m: newMachine(append(repository, "/w/other/.git/config file")...), in: input(Definition{}), change: func(_ *Input, m *machine) { m.workTrees = []string{"/w/nested"} }},
