@@ -574,6 +574,17 @@ func TestLinksOfAllSubmodules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Links among thousands of objects of a worktree's submodule lead git nowhere, those beside them do.
+	worktree := top + "/.git/worktrees/a/"
+	for _, name := range []string{"objects", "hooks"} {
+		if err := os.Symlink("x", worktree+"modules/lib/"+name+"/x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := newLookup(t.Context(), m, out.writable).LinksIn(worktree[:len(worktree)-1])
+	if want := []string{worktree + "modules/lib/hooks/x"}; !slices.Equal(found.Symlinks, want) {
+		t.Errorf("%q", found.Symlinks)
+	}
 	for _, dir := range []string{"modules/lib", "worktrees/a/modules/lib"} {
 		p := top + "/.git/" + dir + "/refs/heads/x"
 		if err := os.WriteFile(p, []byte("ref: commondir\n"), 0o644); err != nil {

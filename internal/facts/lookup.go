@@ -157,7 +157,8 @@ func (f *lookup) LinksIn(dir string) view.Links {
 			if !filepath.IsAbs(gitDir) {
 				gitDir = filepath.Join(p, gitDir)
 			}
-			return filepath.Base(p) != ".git" && (err != nil || !slices.ContainsFunc(f.writable, func(top string) bool {
+			ofWorktree := filepath.Base(filepath.Dir(dir)) == "worktrees" && filepath.Base(p) == "objects" && workspace.MayBeBare(filepath.Dir(p)) // thousands, of a submodule
+			return filepath.Base(p) != ".git" && !ofWorktree && (err != nil || !slices.ContainsFunc(f.writable, func(top string) bool {
 				l, _ := f.layout(top)
 				return l.CommonDir != "" && strings.HasPrefix(gitDir, l.CommonDir+"/worktrees/")
 			}))
