@@ -254,6 +254,23 @@ func TestLinkToRecord(t *testing.T) {
 	}
 }
 
+// The configuration of docker is a name: a definition may bind it.
+func TestDockerConfiguration(t *testing.T) {
+	t.Parallel()
+	for variable, want := range map[string][2]string{"": {"/h", ".docker"}, "/d/x/": {"/d", "x"}, "d": {}} {
+		list, err := (&HostPaths{}).All(&Caller{Home: "/h", Environ: NewEnvironment([]string{"DOCKER_CONFIG=" + variable})}, nil, "/")
+		got := [2]string{}
+		for _, p := range list {
+			if len(p.Names) == 1 && (p.Names[0] == ".docker" || p.Names[0] == "x") {
+				got = [2]string{p.Path, p.Names[0]}
+			}
+		}
+		if err != nil || got != want {
+			t.Errorf("%q: %q, %v", variable, got, err)
+		}
+	}
+}
+
 // The directory of the server is known as the server itself finds it, also without XDG_RUNTIME_DIR.
 func TestServerDirectory(t *testing.T) {
 	t.Parallel()

@@ -68,8 +68,9 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 		add(view.HostNames, filepath.Join(caller.Home, ".config"), config, "sbxhost", "gh")
 	}
 	add(view.HostDir, caller.Getenv("GH_CONFIG_DIR"), config) // gh takes a planted token from it
-	// It names the daemon that the docker engine asks.
-	add(view.HostDir, cmp.Or(caller.Getenv("DOCKER_CONFIG"), filepath.Join(caller.Home, ".docker")), config)
+	// It names the daemon that the docker engine asks. A definition may bind it.
+	docker := filepath.Clean(cmp.Or(caller.Getenv("DOCKER_CONFIG"), filepath.Join(caller.Home, ".docker")))
+	add(view.HostNames, filepath.Dir(docker), config, filepath.Base(docker))
 	// Another configuration may be in force for this command.
 	if path := caller.Getenv("SBXHOST_CONFIG"); path != "" {
 		if !filepath.IsAbs(path) {

@@ -418,6 +418,19 @@ func FuzzRules(f *testing.F) {
 	})
 }
 
+// A definition may give commands what is the host's only by its name.
+func TestBoundHostName(t *testing.T) {
+	t.Parallel()
+	m := newMachine("/w", "/home/u/.docker/desktop/s.sock socket", "/home/u/.docker/config.json file")
+	for _, bound := range []string{"~/.docker", "~/.docker/desktop", "~"} {
+		in := input(Definition{BindPaths: []Bind{{Host: bound, Writable: true}}})
+		in.HostPaths = []HostPath{{Kind: HostNames, Path: "/home/u", Description: "a configuration of yours", Names: []string{".docker"}}}
+		if v, err := m.table(in); err != nil || v.Creatable("/home/u/.docker/desktop/x") != (bound != "~") {
+			t.Errorf("%s: %v\n%s", bound, err, text(v))
+		}
+	}
+}
+
 // A command could put a program of PATH behind a link that it can replace in a bind.
 func TestProgramsBehindLinksInABind(t *testing.T) {
 	t.Parallel()
