@@ -48,7 +48,8 @@ func (v *View) nameProtections(o *HostPath, dir string) (list []*protection) {
 		way := v.facts.Follow(p)
 		by, anywhere := v.writer(way.End), o.Kind == HostNames
 		link := anywhere && v.replaceableLink(&way) != "" || v.linkInBind(&way)
-		if way.Err == nil && by != nil && by.Source != way.End && (anywhere || ofBind(*by)) || link {
+		given := by != nil && by.Source == way.End && !(anywhere && way.Kind == File) // a directory such as ~/.docker, but no program
+		if way.Err == nil && by != nil && !given && (anywhere || ofBind(*by)) || link {
 			list = append(list, &protection{path: p, why: o.Description, hold: &Hold{}, hostOwned: true, mustHold: anywhere || link})
 		}
 	}

@@ -418,7 +418,7 @@ func FuzzRules(f *testing.F) {
 	})
 }
 
-// A definition may give commands what is the host's only by its name.
+// A definition may give commands a directory that is the host's by its name, but no program.
 func TestBoundHostName(t *testing.T) {
 	t.Parallel()
 	m := newMachine("/w", "/home/u/.docker/desktop/s.sock socket", "/home/u/.docker/config.json file")
@@ -428,6 +428,11 @@ func TestBoundHostName(t *testing.T) {
 		if v, err := m.table(in); err != nil || v.Creatable("/home/u/.docker/desktop/x") != (bound != "~") {
 			t.Errorf("%s: %v\n%s", bound, err, text(v))
 		}
+	}
+	in := input(Definition{BindPaths: []Bind{{Host: "/o/engine", Writable: true}}})
+	in.HostPaths = []HostPath{{Kind: HostNames, Path: "/o", Description: "a program that runs sandboxes", Names: []string{"engine"}}}
+	if _, err := newMachine("/w", "/o/engine file").table(in); err == nil || !strings.Contains(err.Error(), "never writable inside") {
+		t.Error(err)
 	}
 }
 
