@@ -23,6 +23,11 @@ func those(chosen func(Controller) bool) []Controller {
 	return slices.DeleteFunc([]Controller{Memory, CPU, PIDs}, func(c Controller) bool { return !chosen(c) })
 }
 
+// both are the controllers that are in both lists.
+func both(one, other []Controller) []Controller {
+	return those(func(c Controller) bool { return slices.Contains(one, c) && slices.Contains(other, c) })
+}
+
 // needs are the controllers for the limits that are set.
 func (l Limits) needs() []Controller {
 	set := map[Controller]bool{Memory: l.Memory > 0, CPU: l.CPUs > 0, PIDs: l.PIDs > 0}
@@ -62,28 +67,15 @@ func (h Host) Decide(l Limits) Decision {
 	left := l.needs()
 	needed := len(left)
 	for _, p := range h.Places {
-		var hold []Controller
-		left = slices.DeleteFunc(left, func(c Controller) bool {
-			has := slices.Contains(p.Controllers, c)
-			if has {
-				hold = append(hold, c)
-			}
-			return has
-		})
-		if len(hold) > 0 {
+		if hold := both(left, p.Controllers); len(hold) > 0 {
 			d.parts = append(d.parts, Place{p.Version, p.Dir, hold})
+			left = slices.DeleteFunc(left, func(c Controller) bool { return slices.Contains(hold, c) })
 		}
 	}
 	if h.Manager == nil || len(left) == 0 {
 		return d
 	}
-	managed := 0
-	for _, c := range l.needs() {
-		if slices.Contains(h.Manager.Controllers, c) {
-			managed++
-		}
-	}
-	if managed > needed-len(left) {
+	if len(both(l.needs(), h.Manager.Controllers)) > needed-len(left) {
 		// Not beside our own groups: a process is in one group of version 2.
 		d.parts, d.via = nil, h.Manager
 	}

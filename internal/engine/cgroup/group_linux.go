@@ -215,8 +215,13 @@ func (g *Group) Add(pid int) error {
 
 // has reports whether pid is in a group.
 func has(group string, pid int) bool {
-	text, _ := os.ReadFile(filepath.Join(group, "cgroup.procs"))
-	return slices.Contains(strings.Fields(string(text)), strconv.Itoa(pid))
+	return slices.Contains(strings.Fields(read(group, "cgroup.procs")), strconv.Itoa(pid))
+}
+
+// read returns the text of a file, as of a group; "" if it is missing.
+func read(dir, name string) string {
+	text, _ := os.ReadFile(filepath.Join(dir, name))
+	return string(text)
 }
 
 // maxTree bounds the walk: a launcher forks few processes.
@@ -261,8 +266,7 @@ func (g *Group) Killed() uint64 {
 		if m.Version == 1 {
 			name = "memory.oom_control"
 		}
-		text, _ := os.ReadFile(filepath.Join(m.group, name))
-		return oomKills(string(text))
+		return oomKills(read(m.group, name))
 	}
 	return 0
 }
@@ -273,8 +277,7 @@ func (g *Group) Killed() uint64 {
 func (g *Group) Usage() (cpu time.Duration, memory uint64) {
 	for _, m := range g.members {
 		number := func(name string) uint64 {
-			text, _ := os.ReadFile(filepath.Join(m.group, name))
-			n, _ := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+			n, _ := strconv.ParseUint(strings.TrimSpace(read(m.group, name)), 10, 64)
 			return n
 		}
 		if m.Version == 1 {
@@ -282,8 +285,7 @@ func (g *Group) Usage() (cpu time.Duration, memory uint64) {
 			memory = max(memory, number("memory.max_usage_in_bytes"))
 			continue
 		}
-		text, _ := os.ReadFile(filepath.Join(m.group, "cpu.stat"))
-		cpu = max(cpu, time.Duration(field(string(text), "usage_usec"))*time.Microsecond)
+		cpu = max(cpu, time.Duration(field(read(m.group, "cpu.stat"), "usage_usec"))*time.Microsecond)
 		memory = max(memory, number("memory.peak")) // since Linux 5.19
 	}
 	return cpu, memory

@@ -13,16 +13,8 @@ import (
 
 // Look finds out what this process may use. It makes groups and removes them.
 func Look() Host {
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return Host{}
-	}
-	groups, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return Host{}
-	}
 	var h Host
-	for _, tree := range hierarchies(string(mounts), string(groups)) {
+	for _, tree := range hierarchies(read("/proc/self", "mountinfo"), read("/proc/self", "cgroup")) {
 		candidates := []string{tree.ownGroup}
 		if tree.version == 2 && tree.ownGroup != tree.mount {
 			candidates = append(candidates, filepath.Dir(tree.ownGroup))
@@ -53,11 +45,8 @@ func try(version int, dir string) []Controller {
 	}
 	defer m.lock.Close()
 	defer unix.Rmdir(m.group)
-	if version == 2 {
-		kind, err := os.ReadFile(filepath.Join(m.group, "cgroup.type"))
-		if err != nil || strings.TrimSpace(string(kind)) != "domain" {
-			return nil
-		}
+	if version == 2 && strings.TrimSpace(read(m.group, "cgroup.type")) != "domain" {
+		return nil
 	}
 	return present(version, m.group)
 }
@@ -89,11 +78,7 @@ func manager(uid int) *Manager {
 		return nil
 	}
 	id := strconv.Itoa(uid)
-	list, err := os.ReadFile("/sys/fs/cgroup/user.slice/user-" + id + ".slice/user@" + id + ".service/cgroup.controllers")
-	if err != nil {
-		return nil
-	}
-	names := strings.Fields(string(list))
+	names := strings.Fields(read("/sys/fs/cgroup/user.slice/user-"+id+".slice/user@"+id+".service", "cgroup.controllers"))
 	m.Controllers = those(func(c Controller) bool { return slices.Contains(names, string(c)) })
 	return &m
 }

@@ -57,12 +57,8 @@ func empty(dir string) {
 
 // end kills the processes of a group, waits until they are gone, and returns their number.
 func end(dir string) (ended int) {
-	list, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-	if err != nil {
-		return 0
-	}
 	in := func(pid int) bool { return has(dir, pid) }
-	for _, id := range strings.Fields(string(list)) {
+	for _, id := range strings.Fields(read(dir, "cgroup.procs")) {
 		// Zero is a process of another pid namespace.
 		if pid, err := strconv.Atoi(id); err == nil && pid > 0 && proc.Kill(pid, in, patience) {
 			ended++

@@ -56,11 +56,9 @@ func (s *scope) adopt(launcher int) error {
 		}
 		ask = s.attach
 	}
-	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err == nil {
-		for _, tree := range hierarchies(string(mounts), groupsOf(launcher)) {
-			if tree.version == 2 && path.Base(tree.ownGroup) == s.unit {
-				s.events, _ = os.Open(filepath.Join(tree.ownGroup, "memory.events"))
-			}
+	for _, tree := range hierarchies(read("/proc/self", "mountinfo"), groupsOf(launcher)) {
+		if tree.version == 2 && path.Base(tree.ownGroup) == s.unit {
+			s.events, _ = os.Open(filepath.Join(tree.ownGroup, "memory.events"))
 		}
 	}
 	return nil
@@ -88,10 +86,7 @@ func (s *scope) has(pid int) bool {
 	return groups == "" || slices.ContainsFunc(strings.Fields(groups), func(line string) bool { return path.Base(line) == s.unit })
 }
 
-func groupsOf(pid int) string {
-	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
-	return string(b)
-}
+func groupsOf(pid int) string { return read("/proc/"+strconv.Itoa(pid), "cgroup") }
 
 // start is the call that makes the scope.
 func (s *scope) start(pids []int) []string {
@@ -102,10 +97,7 @@ func (s *scope) start(pids []int) []string {
 		{"Delegate", "b", "true"},
 		{"CollectMode", "s", "inactive-or-failed"},
 	}
-	for _, c := range s.limits.needs() {
-		if !slices.Contains(s.manager.Controllers, c) {
-			continue
-		}
+	for _, c := range both(s.limits.needs(), s.manager.Controllers) {
 		switch c {
 		case Memory:
 			properties = append(properties, []string{"MemoryMax", "t", strconv.FormatUint(s.limits.Memory, 10)}, []string{"MemorySwapMax", "t", "0"})
