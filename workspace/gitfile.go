@@ -53,8 +53,9 @@ func quotedPath(err error) error {
 // dotGitPrefix is before the path in a .git file.
 const dotGitPrefix = "gitdir: "
 
-// pathIn returns the path after a prefix in a file of git. Like git, it drops line ends after the path.
-func pathIn(file, prefix string) (string, error) {
+// pathIn returns the path after a prefix in a file of git; a relative one is relative to from. Like git, it
+// drops line ends after the path.
+func pathIn(file, prefix, from string) (string, error) {
 	data, err := hostpath.ReadNoSymlinks(file, maxGitPointer)
 	p, ok := strings.CutPrefix(strings.TrimRight(string(data), "\r\n"), prefix)
 	if err == nil && (!ok || p == "" || strings.ContainsAny(p, "\x00\r\n")) {
@@ -63,27 +64,35 @@ func pathIn(file, prefix string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrGitLayout, quotedPath(err))
 	}
-	return p, nil
+	return absoluteIn(from, p), nil
 }
 
-// targetIn returns the existing path to which that path leads from a directory.
+// targetIn returns the existing path to which that path leads.
 func targetIn(file, prefix, from string) (string, error) {
-	p, err := pathIn(file, prefix)
+	p, err := pathIn(file, prefix, from)
 	if err != nil {
 		return "", err
 	}
-	if p, err = resolveFrom(from, p); err != nil {
+	if p, err = filepath.EvalSymlinks(p); err != nil {
 		return "", fmt.Errorf("%q: %w: %w", file, ErrGitLayout, quotedPath(err))
 	}
 	return p, nil
 }
 
-// resolveFrom resolves p, relative to dir, to an existing path. A loop of symlinks is an error.
-func resolveFrom(dir, p string) (string, error) {
-	if !strings.HasPrefix(p, "/") {
-		p = dir + "/" + p // not Join: ".." after a symlink is not lexical
+// absoluteIn makes a path in a directory absolute, without other changes.
+func absoluteIn(dir, p string) string {
+	if filepath.IsAbs(p) {
+		return p
 	}
-	return filepath.EvalSymlinks(p)
+	return dir + "/" + p // not Join: ".." after a symlink is not lexical
+}
+
+// resolved returns where an absolute path leads, or the clean path if nothing is there.
+func resolved(p string) string {
+	if end, err := filepath.EvalSymlinks(p); err == nil {
+		return end
+	}
+	return filepath.Clean(p)
 }
 
 // parseCoreWorktree returns the last core.worktree that a git config sets, or "".

@@ -48,14 +48,9 @@ func GitDirs(projectRoot string, writable ...string) (GitLayout, error) {
 
 // addPointer adds the path in a file of git to Pointers.
 func (l *GitLayout) addPointer(file, prefix, from string) {
-	p, err := pathIn(file, prefix)
-	if err != nil {
-		return
+	if p, err := pathIn(file, prefix, from); err == nil {
+		l.Pointers = append(l.Pointers, tidy(p, from))
 	}
-	if !filepath.IsAbs(p) {
-		p = from + "/" + p
-	}
-	l.Pointers = append(l.Pointers, tidy(p, from))
 }
 
 // gitDirs returns the directories of the repository with its work tree at top.
@@ -156,22 +151,14 @@ func commonAround(gitDir string) (string, error) {
 // recordedTop returns the resolved directory of a worktree, as the worktree's git directory records it.
 // It need not exist.
 func recordedTop(gitDir string) (string, error) {
-	back, err := pathIn(paths.Join(gitDir, "gitdir"), "")
+	back, err := pathIn(paths.Join(gitDir, "gitdir"), "", gitDir)
 	if err != nil {
 		return "", err
-	}
-	if !filepath.IsAbs(back) {
-		back = gitDir + "/" + back
 	}
 	if filepath.Base(back) != ".git" {
 		return "", fmt.Errorf("whose gitdir file names %q, which is not a .git: %w", back, ErrGitLayout)
 	}
-	// Only the directory is resolved: .git may not be a symlink.
-	dir := filepath.Dir(back)
-	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = resolved
-	}
-	return dir, nil
+	return resolved(filepath.Dir(back)), nil // not .git, which may not be a symlink
 }
 
 // worktreeTop returns the directory that a worktree's git directory records, or "", and whether its .git
@@ -288,14 +275,7 @@ func workTreeOf(gitDir string) string {
 	if err != nil || worktree == "" {
 		return ""
 	}
-	top, err := resolveFrom(gitDir, worktree)
-	switch {
-	case err == nil:
-		return top
-	case filepath.IsAbs(worktree):
-		return filepath.Clean(worktree)
-	}
-	return filepath.Join(gitDir, worktree)
+	return resolved(absoluteIn(gitDir, worktree))
 }
 
 // addPresent adds the names that exist.

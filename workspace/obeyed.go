@@ -196,11 +196,7 @@ func (q *question) workTrees() []string {
 	trees := []string{q.top}
 	for _, s := range q.settings {
 		if s.key == "core.worktree" && s.value != "" {
-			p := s.value
-			if !filepath.IsAbs(p) {
-				p = q.layout.GitDir + "/" + p
-			}
-			trees = append(trees, tidy(p, q.fixed...))
+			trees = append(trees, tidy(absoluteIn(q.layout.GitDir, s.value), q.fixed...))
 		}
 	}
 	return trees

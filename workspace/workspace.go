@@ -72,10 +72,7 @@ func New(o Options) (*Workspace, error) {
 			return nil, fmt.Errorf("home: %q is not absolute: %w", home, ErrInvalidPath)
 		}
 		home = filepath.Clean(home)
-	}
-	w.home = home
-	if r, err := filepath.EvalSymlinks(home); home != "" && err == nil {
-		w.home = r
+		w.home = resolved(home)
 	}
 
 	list := []RootDir{{Field: "root", Declared: o.Root, Writable: true}}
