@@ -147,7 +147,7 @@ func (v *View) defaultProtections(trees []scan.Found) (list []*protection) {
 		}
 	}
 	for _, e := range v.entries {
-		if e.Access == shared.ReadWrite && (isRoot(&e) || strings.HasPrefix(e.Why, "bind_paths")) && v.facts.Follow(e.Source).Kind == Directory {
+		if e.Access == shared.ReadWrite && (isRoot(&e) || ofBind(e)) && v.facts.Follow(e.Source).Kind == Directory {
 			list = append(list, v.defaultsAtTop(e.Source)...)
 		}
 	}
@@ -173,7 +173,7 @@ func (v *View) leadsToWritable(home, name string) bool {
 	dir, _, _ := strings.Cut(name, "/")
 	way, of := v.facts.Follow(path.Join(home, name)), v.facts.Follow(path.Join(home, dir)).End
 	return len(way.Links) > 0 && (v.writer(way.End) != nil || v.replaceableLink(&way) != "") && !v.isExcepted(dir) && !slices.ContainsFunc(v.entries, func(e shared.Entry) bool {
-		return e.Access == shared.ReadWrite && strings.HasPrefix(e.Why, "bind_paths") && (e.Source == of || e.Source == way.End)
+		return e.Access == shared.ReadWrite && ofBind(e) && (e.Source == of || e.Source == way.End)
 	})
 }
 

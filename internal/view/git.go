@@ -104,7 +104,7 @@ func (v *View) Tops() (tops []string) {
 		}
 	}
 	for _, e := range v.entries {
-		if e.Access == shared.ReadWrite && strings.HasPrefix(e.Why, "bind_paths[") && !slices.Contains(tops, e.Source) && v.facts.Follow(e.Source).Kind == Directory {
+		if e.Access == shared.ReadWrite && ofBind(e) && !slices.Contains(tops, e.Source) && v.facts.Follow(e.Source).Kind == Directory {
 			tops = append(tops, e.Source)
 		}
 	}
@@ -296,7 +296,7 @@ func (v *View) gitProtections(trees []scan.Found) (list []*protection) {
 	inOne := func(top string) bool { return v.facts.Repository(top).Layout.CommonDir != "" }
 	if !v.gitWritable && !slices.ContainsFunc(working, inOne) { // else git has named these for a repository
 		for _, o := range v.facts.UserControls() {
-			if way := v.facts.Follow(o.Path); way.hasNames() || v.replaceableLink(&way) != "" || way.Err == nil && v.Creatable(way.End) {
+			if v.exposed(o.Path) {
 				list = append(list, &protection{path: o.Path, why: "git, everywhere: " + o.Description, hold: &Hold{File: o.File}, mustHold: true, repository: v.root()})
 			}
 		}
@@ -366,12 +366,10 @@ func (v *View) repositoryProtections(top string) (list []*protection) {
 	// mustHold not for a repository in a subdirectory: if a command has spoiled it, which the host
 	// reported, it must not block all other commands.
 	outer := slices.Contains(v.outer(), top)
-	template := protection{repository: top, mustHold: outer || slices.Contains(v.Tops(), top)}
+	template := protection{repository: top, why: "git directory", mustHold: outer || slices.Contains(v.Tops(), top)}
 	for _, p := range r.Layout.Pointers {
 		if way := v.facts.Follow(p); !v.gitWritable && v.replaceableLink(&way) != "" {
-			one := template
-			one.path, one.why = p, "git directory"
-			list = append(list, &one)
+			list = append(list, template.at(p, nil))
 		}
 	}
 	switch {
@@ -383,9 +381,7 @@ func (v *View) repositoryProtections(top string) (list []*protection) {
 		template.why = "git, not understood"
 		for _, dir := range r.GitDirs {
 			if dir != top && !v.holdsRoot(dir) { // top can be a repository itself, and more than one
-				one := template
-				one.path = dir
-				list = append(list, &one)
+				list = append(list, template.at(dir, nil))
 			}
 			list = append(list, template.behindLinks(dir)...)
 		}
@@ -442,10 +438,10 @@ func (v *View) repositoryProtections(top string) (list []*protection) {
 	}
 	add := func(p, name string, hold *Hold) {
 		base := path.Base(p)
-		one := template
-		one.path, one.why, one.hold = p, "git "+name, hold
+		one := template.at(p, hold)
+		one.why = "git " + name
 		one.followsLinks = base == "remotes" || base == "branches" || base == "hooks" && r.Failed != nil || slices.Contains(r.Layout.OtherWorktrees, p) // else Files has the hooks
-		list = append(list, &one)
+		list = append(list, one)
 	}
 	for _, p := range r.Layout.Protected {
 		add(p, inGit(p), gitHold(p))
@@ -456,11 +452,17 @@ func (v *View) repositoryProtections(top string) (list []*protection) {
 		}
 	}
 	for _, o := range r.Files {
-		if way := v.facts.Follow(o.Path); way.hasNames() || v.replaceableLink(&way) != "" || way.Err == nil && v.Creatable(way.End) {
+		if v.exposed(o.Path) {
 			add(o.Path, o.Description, &Hold{File: o.File})
 		}
 	}
 	return list
+}
+
+// exposed reports whether commands may write a file, or lead its path elsewhere.
+func (v *View) exposed(p string) bool {
+	way := v.facts.Follow(p)
+	return way.hasNames() || v.replaceableLink(&way) != "" || way.Err == nil && v.Creatable(way.End)
 }
 
 // addGitControlled adds what git obeys in a repository to HookDirs and, with all, GitControlled.
@@ -487,10 +489,9 @@ func (v *View) addGitControlled(r *Repository, all bool) {
 // behindLinks protects in the same way what git obeys elsewhere, through links in a git directory that
 // is protected as a whole.
 func (p protection) behindLinks(gitDir string) (list []*protection) {
+	p.followsLinks = true
 	for _, name := range workspace.ObeyedInGitDir {
-		one := p
-		one.path, one.hold, one.followsLinks = path.Join(gitDir, name), gitHold(name), true
-		list = append(list, &one)
+		list = append(list, p.at(path.Join(gitDir, name), gitHold(name)))
 	}
 	return list
 }

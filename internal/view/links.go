@@ -27,15 +27,14 @@ func (v *View) located(list []*protection) []*protection {
 		links := v.facts.LinksIn(p.way.End)
 		all := links.All
 		for _, link := range links.Symlinks {
-			to := *p
-			to.path, to.hold = link, nil
-			v.locate(&to)
+			to := p.at(link, nil)
+			v.locate(to)
 			elsewhere := slices.ContainsFunc(to.links, func(l string) bool { return l != link })
 			if to.way.Err == nil && !elsewhere && (v.writer(to.way.End) == nil || paths.Inside(p.way.End, to.way.End)) {
 				continue
 			}
 			if all = all && len(list) <= MaxPaths; all {
-				list = append(list, &to)
+				list = append(list, to)
 			}
 		}
 		if !all {

@@ -15,7 +15,7 @@ func (v *View) hostProtections() (list []*protection) {
 		// An entry may show only a part of it.
 		inPart := way.Err == nil && (v.writer(way.End) != nil || v.writesIn(way.End))
 		p := &protection{path: way.End, why: o.Description, hostOwned: o.Kind != HostCheckedConfig}
-		if v.linkInBind(&way) || o.Kind != HostPathNames && v.replaceableLink(&way) != "" { // the host checks programs before it runs them
+		if v.mayLead(&o, &way) { // the host checks programs before it runs them
 			list = append(list, &protection{path: o.Path, why: o.Description, mustHold: true, hostOwned: true})
 		}
 		switch o.Kind {
@@ -46,8 +46,7 @@ func (v *View) nameProtections(o *HostPath, dir string) (list []*protection) {
 	for _, name := range o.Names {
 		p := path.Join(dir, name)
 		way := v.facts.Follow(p)
-		by, anywhere := v.writer(way.End), o.Kind == HostNames
-		link := anywhere && v.replaceableLink(&way) != "" || v.linkInBind(&way)
+		by, anywhere, link := v.writer(way.End), o.Kind == HostNames, v.mayLead(o, &way)
 		given := by != nil && by.Source == way.End && !(anywhere && way.Kind == File) // a directory such as ~/.docker, but no program
 		if way.Err == nil && by != nil && !given && (anywhere || ofBind(*by)) || link {
 			list = append(list, &protection{path: p, why: o.Description, hold: &Hold{}, hostOwned: true, mustHold: anywhere || link})
@@ -58,7 +57,9 @@ func (v *View) nameProtections(o *HostPath, dir string) (list []*protection) {
 
 func ofBind(e shared.Entry) bool { return strings.HasPrefix(e.Why, "bind_paths") }
 
-// linkInBind reports whether commands can replace a symlink on a way in bind_paths.
-func (v *View) linkInBind(way *Way) bool {
-	return slices.ContainsFunc(v.replaceableLinks(way), func(link string) bool { return ofBind(*v.writer(path.Dir(link))) })
+// mayLead reports whether commands can replace a symlink on a way; of a directory of PATH, only in bind_paths.
+func (v *View) mayLead(o *HostPath, way *Way) bool {
+	return slices.ContainsFunc(v.replaceableLinks(way), func(link string) bool {
+		return o.Kind != HostPathNames || ofBind(*v.writer(path.Dir(link)))
+	})
 }

@@ -43,7 +43,7 @@ func (v *View) Restrict(found *SearchResult) error {
 		return err
 	}
 	for _, e := range v.entries {
-		if strings.HasPrefix(e.Why, "bind_paths") && e.Source != "" && cover(v.Deny, e.Source) {
+		if ofBind(e) && e.Source != "" && cover(v.Deny, e.Source) {
 			return invalidf(e.Why, "leave one of them out, or exempt it in deny_paths by an element that begins with !", "%q is hidden by deny_paths", e.Source)
 		}
 	}
@@ -88,6 +88,12 @@ type protection struct {
 
 	way   Way      // found by locate, as links
 	links []string // those of the way that commands can replace
+}
+
+// at returns the same protection of another path.
+func (p protection) at(path string, hold *Hold) *protection {
+	p.path, p.hold = path, hold
+	return &p
 }
 
 // ruleProtections are the protections of protect_paths, and of the names that HardLinkRules found.
