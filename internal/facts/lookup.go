@@ -43,7 +43,7 @@ type layout struct {
 }
 
 func newLookup(ctx context.Context, m *Machine, writable []string) *lookup {
-	return &lookup{ctx: ctx, m: m, writable: writable, left: workspace.NewBudget(), ways: map[string]*view.Way{}, repos: map[string]view.Repository{},
+	return &lookup{ctx: ctx, m: m, writable: writable, left: workspace.NewBudget(), ways: make(map[string]*view.Way, 128), repos: map[string]view.Repository{},
 		layouts: map[string]layout{}, workTrees: map[string]workspace.WorkTrees{}, links: map[string]view.Links{}, gitLinks: map[string]workspace.Acts{}, mounts: sync.OnceValues(mounts)}
 }
 

@@ -34,7 +34,6 @@ func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolution, error) {
 		out.Spec.User = new(m.Owner.User)
 	}
 	look := newLookup(ctx, m, nil)
-	look.ways = make(map[string]*view.Way, 128)
 	in := m.input(&q)
 	if err := m.credentials(ctx, &q, out, in); err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -298,7 +297,7 @@ func ImplicitName(d Definition) string {
 	}
 	text, _ := json.Marshal(d) // a Host reports errors
 	sum := sha256.Sum256(text)
-	return "definition-" + hex.EncodeToString(sum[:6])
+	return fmt.Sprintf("definition-%x", sum[:6])
 }
 
 // BlameCommand makes an error about a bind that the command added name the command's BindPaths. The

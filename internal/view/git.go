@@ -170,12 +170,15 @@ func (v *View) belongs(p, top string) bool {
 	if slices.Contains(Stores[:], strings.TrimPrefix(p, top)) {
 		return v.isStore(p)
 	}
-	if v.facts.Repository(top).Layout.CommonDir != "" {
+	if v.inRepository(top) {
 		w := v.facts.WorkTrees(top)
 		return !w.All || slices.Contains(w.Worktrees, p) || slices.Contains(w.Submodules, p)
 	}
 	return slices.Contains(v.Tops(), top) && depth(top, p) <= ownDepth
 }
+
+// inRepository reports whether a directory is the top of a repository that is understood.
+func (v *View) inRepository(top string) bool { return v.facts.Repository(top).Layout.CommonDir != "" }
 
 // Stores are where jj and Sapling have a bare repository in a work tree. They run git there, which obeys it.
 var Stores = [...]string{"/.jj/repo/store/git", "/.sl/store/git"}
@@ -185,8 +188,7 @@ func (v *View) isStore(p string) bool {
 	if way := v.facts.Follow(p); way.Kind != Directory || way.End != p {
 		return false
 	}
-	r := v.facts.Repository(p)
-	return r.Err != nil || r.Layout.CommonDir != ""
+	return v.facts.Repository(p).Err != nil || v.inRepository(p)
 }
 
 // NestedRepositories returns the repositories that belong to the user's repositories, as their
@@ -199,14 +201,14 @@ func (v *View) NestedRepositories(trees []scan.Found) (found []scan.Found, all b
 				found = append(found, scan.Found{Path: p, Reason: scan.Bare, Dir: true, Pattern: -1})
 			}
 		}
-		if v.facts.Repository(list[0]).Layout.CommonDir == "" {
+		if !v.inRepository(list[0]) {
 			continue
 		}
 		w := v.facts.WorkTrees(list[0])
 		all = all && w.All
 		for _, p := range slices.Concat(w.Worktrees, w.Submodules) {
 			f := scan.Found{Path: p, Reason: scan.Repository, Dir: true, Pattern: -1}
-			if p != list[0] && paths.Inside(list[0], p) && v.facts.Follow(path.Join(p, ".git")).Kind != Absent && !slices.Contains(found, f) {
+			if p != list[0] && paths.Inside(list[0], p) && !v.Absent(path.Join(p, ".git")) && !slices.Contains(found, f) {
 				found, list = append(found, f), append(list, p)
 			}
 		}
@@ -293,8 +295,7 @@ func (v *View) gitProtections(trees []scan.Found) (list []*protection) {
 			v.GuardedRepositories = append(v.GuardedRepositories, top)
 		}
 	}
-	inOne := func(top string) bool { return v.facts.Repository(top).Layout.CommonDir != "" }
-	if !v.gitWritable && !slices.ContainsFunc(working, inOne) { // else git has named these for a repository
+	if !v.gitWritable && !slices.ContainsFunc(working, v.inRepository) { // else git has named these for a repository
 		for _, o := range v.facts.UserControls() {
 			if v.exposed(o.Path) {
 				list = append(list, &protection{path: o.Path, why: "git, everywhere: " + o.Description, hold: &Hold{File: o.File}, mustHold: true, repository: v.root()})

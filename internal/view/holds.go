@@ -32,7 +32,7 @@ func (v *View) checkHolds() error {
 	missing := map[string]bool{}
 	for _, h := range v.Holds {
 		for at := range paths.Up(h.Path) {
-			if missing[at] || v.facts.Follow(at).Kind != Absent {
+			if missing[at] || !v.Absent(at) {
 				break
 			}
 			missing[at] = true
@@ -72,7 +72,7 @@ func (v *View) inWorkTree(p string) bool {
 			return false
 		}
 		if slices.Contains(v.Tops(), dir) {
-			return v.facts.Repository(dir).Layout.CommonDir != ""
+			return v.inRepository(dir)
 		}
 	}
 	return false

@@ -209,7 +209,7 @@ func (v *View) protectPath(p *protection, wanted []shared.Entry) error {
 
 // isGits reports whether a path is a .git, or is in a git directory.
 func (v *View) isGits(p *protection) bool {
-	return path.Base(p.way.End) == ".git" || p.repository != "" && v.facts.Follow(path.Join(path.Dir(p.way.End), "HEAD")).Kind != Absent
+	return path.Base(p.way.End) == ".git" || p.repository != "" && !v.Absent(path.Join(path.Dir(p.way.End), "HEAD"))
 }
 
 // unprotectable reports whether protection of a path's target would protect what commands must
