@@ -317,7 +317,7 @@ func (a *answer) configFile(p string) (exists bool) {
 
 // unread reports whether git reads nothing at the path of the stamp.
 func (s stamp) unread(p string) bool {
-	return s.absent() || s.end.err == syscall.EACCES || isDevNull(p)
+	return s.absent() || s.end.err == syscall.EACCES || sameFile(p, os.DevNull)
 }
 
 // irregular reports whether git would open something else than a file with a text, such as a fifo, or a
@@ -330,11 +330,8 @@ func irregular(p string) bool {
 // ofKernel reports whether the kernel makes up the text of a file. Root's git would wait for /proc/kmsg,
 // and take messages from the programs that read it.
 func ofKernel(p string) bool {
-	at, err := filepath.EvalSymlinks(p)
-	return err == nil && (paths.Inside("/proc", at) || paths.Inside("/sys", at))
+	return paths.InsideAny([]string{"/proc", "/sys"}, resolved(p))
 }
-
-func isDevNull(p string) bool { return sameFile(p, os.DevNull) }
 
 // tidy cleans an absolute path if the result leads to the same file, now and later: ".." after a symlink
 // is not lexical, and a command can replace any directory by a symlink, except those above fixed.

@@ -323,7 +323,7 @@ func (l *GitLayout) addSubmodules(gitDir string, commandDirs []string) {
 		for _, p := range entries {
 			if isGitDir(p, p) != nil {
 				dirs = append(dirs, p) // a submodule's name with a slash
-				if end, err := filepath.EvalSymlinks(p); err == nil && end != p && isGitDir(end, end) == nil {
+				if end := resolved(p); end != p && isGitDir(end, end) == nil {
 					l.protect(p) // git follows links
 				}
 				continue

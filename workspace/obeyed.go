@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -41,10 +42,8 @@ func (w *Workspace) GitControls(ctx context.Context, top string, l GitLayout, as
 				o.Files = append(o.Files, c)
 			}
 		}
-		if o.Failed == nil {
-			o.Failed = p.Failed
-		}
-		o.Shared, o.Settings, o.Unlisted = o.Shared || p.Shared, p.Settings, o.Unlisted || p.Unlisted
+		o.Failed, o.Unlisted = cmp.Or(o.Failed, p.Failed), o.Unlisted || p.Unlisted
+		o.Shared, o.Settings = o.Shared || p.Shared, p.Settings
 	}
 	for _, dir := range append(l.modules(), l.away...) {
 		if !mayObey(dir) {
@@ -116,7 +115,7 @@ func (q *question) unlisted() bool {
 	own := q.layout.configurations()
 	for _, file := range q.git.files(q.layout) {
 		data, err := hostpath.ReadFile(file, maxGitConfig)
-		if errors.Is(err, fs.ErrNotExist) || isDevNull(file) {
+		if errors.Is(err, fs.ErrNotExist) || sameFile(file, os.DevNull) {
 			continue
 		}
 		if err != nil || mayFind(string(data)) || slices.Contains(own, file) && mayName(string(data)) {
