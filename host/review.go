@@ -9,7 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"strconv"
 
+	"github.com/sbxhost/sbxhost/internal/paths"
 	"github.com/sbxhost/sbxhost/internal/review"
 	"github.com/sbxhost/sbxhost/internal/sandbox"
 )
@@ -91,7 +94,11 @@ func (r *Review) Diff(ctx context.Context, w io.Writer, set *ReviewSet, only []s
 	}
 	defer done()
 	for _, dir := range dirs {
-		cmd := git.Command(ctx, "--no-pager", "diff", "--no-index", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--no-prefix", "--", "a", "b")
+		slash := ""
+		if layer, _ := strconv.Atoi(filepath.Base(dir)); !paths.Inside(r.host.Root(), r.Sources()[layer]) {
+			slash = "//" // of an absolute path: the workspace can have files at the same path without it
+		}
+		cmd := git.Command(ctx, "--no-pager", "diff", "--no-index", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--no-prefix", "--", "a"+slash, "b"+slash)
 		// No repository, and no configuration: both can name programs, and attributes of the files
 		// can hide their contents.
 		cmd.Env = append(cmd.Env, "LC_ALL=C", "GIT_DIR=/dev/null", "GIT_CEILING_DIRECTORIES=/", "GIT_ATTR_NOSYSTEM=1",
