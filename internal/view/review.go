@@ -79,17 +79,11 @@ func onHost(table []shared.Entry) []shared.Entry {
 
 // ReviewRules returns three functions for paths of the host. hidden reports whether commands cannot see a
 // path, or could not if it existed: an entry hides it, or a rule does, or no entry shows it. denied says
-// why commands cannot change a path, or lead it elsewhere, or could not if the file existed, by the
+// why commands cannot change a path in a review, or lead it elsewhere, or could not if the file existed, by the
 // definition's patterns. behind says why commands cannot put a symlink there that leads to end: a pattern
 // matches the link as a directory, or could match behind it and not where that lies, or such a path lies
 // beneath. Both may return "".
 func (v *View) ReviewRules(table []shared.Entry) (hidden func(p string) bool, denied func(p string, directory bool) string, behind func(link, end string) string) {
-	why := func(e *shared.Entry) string {
-		if e != nil && (e.Access == shared.Hidden || e.Access == shared.ReadOnly) {
-			return e.Why
-		}
-		return ""
-	}
 	list := onHost(table)
 	find := shared.Covers(list)
 	exactly, beneath := map[string]string{}, map[string]string{}
@@ -99,8 +93,11 @@ func (v *View) ReviewRules(table []shared.Entry) (hidden func(p string) bool, de
 		}
 	}
 	for _, e := range list {
+		if e.Access != shared.Hidden && e.Access != shared.ReadOnly {
+			continue
+		}
 		for dir := range paths.Up(path.Dir(e.Path)) {
-			beneath[dir] = cmp.Or(why(&e), beneath[dir])
+			beneath[dir] = e.Why
 		}
 	}
 	deny, protect := covering(v.Deny), covering(v.Protect)
@@ -109,8 +106,12 @@ func (v *View) ReviewRules(table []shared.Entry) (hidden func(p string) bool, de
 			return e == nil || e.Access == shared.Hidden || deny(p, true) != "" ||
 				v.in.HideSensitive && slices.ContainsFunc(strings.Split(p, "/"), Sensitive)
 		}, func(p string, directory bool) string {
-			e, _ := find(p)
-			reason := cmp.Or(exactly[p], why(e))
+			reason := exactly[p]
+			if e, _ := find(p); e == nil { // a review begun under another definition
+				reason = cmp.Or(reason, "commands do not see it")
+			} else if e.Why != OriginReview {
+				reason = cmp.Or(reason, e.Why)
+			}
 			if v.in.HideSensitive && !directory && Sensitive(path.Base(p)) {
 				reason = cmp.Or(reason, OriginSensitive)
 			}
