@@ -127,7 +127,8 @@ const maxAnswers = 1 << 10
 // repository, commands can write the configuration.
 func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User, exposed bool) *answer {
 	g, c := w.gitAs(as), &w.answers
-	key := fmt.Sprint(g.key(), "\x00\x00", top, "\x00", l.GitDir, "\x00", l.CommonDir, "\x00", exposed)
+	// It has neither PATH nor the contents of files: an answer has stamps of both.
+	key := fmt.Sprintf("%q %v %q %q %q %v", g.env, as, top, l.GitDir, l.CommonDir, exposed)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.known[key]; known != nil && known.current() {

@@ -290,16 +290,6 @@ func (g *gitRunner) xdg(name string) string {
 	return g.home + "/.config/git/" + name
 }
 
-// key distinguishes runners that may get different answers. It has neither PATH nor the contents of
-// files: an answer has stamps of both.
-func (g *gitRunner) key() string {
-	key := strings.Join(g.env, "\x00")
-	if g.as != nil {
-		key += fmt.Sprint("\x00", g.as.UID, g.as.GID, g.as.Groups)
-	}
-	return key
-}
-
 // findGit finds a git that no command could have written; nil if there is none.
 func (w *Workspace) findGit() (git *hostpath.Program, tried []string) {
 	path, _ := w.lookup("PATH")
