@@ -191,11 +191,7 @@ type question struct {
 // a command can switch to another branch. So git opens no file that was not checked, and no fifo
 // blocks it.
 func (q *question) gather() {
-	git, tried := q.git.find()
-	if git == nil {
-		q.fail(errNoGit)
-		return
-	}
+	_, tried := q.git.find()
 	for _, p := range tried {
 		q.look(p, 0) // another git may use another system configuration
 	}
@@ -249,14 +245,11 @@ func (q *question) followIncludes() {
 			dir = []string{s.file[:end]}
 		}
 		for _, p := range q.pathsFrom(s.value, dir...) {
-			if !q.configFile(p) || slices.Contains(q.followed, p) {
+			if !q.configFile(p) || q.controls.Failed != nil || slices.Contains(q.followed, p) {
 				continue
 			}
 			if q.followed = append(q.followed, p); len(q.followed) > maxIncludes {
 				q.fail(fmt.Errorf("git: more than %d files are included: %w", maxIncludes, ErrGitLayout))
-			}
-			if q.controls.Failed != nil {
-				return
 			}
 			q.addFile(p, "")
 		}
