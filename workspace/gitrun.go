@@ -149,10 +149,7 @@ func (w *Workspace) Ignored(ctx context.Context, top string, l GitLayout, as *Us
 	for _, s := range a.settings {
 		if s.key == "core.excludesfile" && s.value != "" {
 			p, _ := g.path(s.value)
-			if !filepath.IsAbs(p) {
-				p = paths.Join(top, p)
-			}
-			rules = append(rules, p)
+			rules = append(rules, absoluteIn(top, p))
 		}
 	}
 	if a.controls.Failed != nil || slices.ContainsFunc(rules, irregular) || a.asksForBranch() || !w.older(top, l.CommonDir, paths.Join(l.CommonDir, "config"), since) {

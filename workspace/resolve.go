@@ -52,10 +52,8 @@ func (w *Workspace) absolute(p string) (string, error) {
 	switch {
 	case p == "" || strings.IndexByte(p, 0) >= 0:
 		return "", fmt.Errorf("path %.80q is empty or holds a NUL byte: %w", p, ErrInvalidPath)
-	case filepath.IsAbs(p):
-		return p, nil
 	case p != "~" && !strings.HasPrefix(p, "~/"):
-		return w.project.Path + "/" + p, nil // not Join: ".." after a symlink is not lexical
+		return absoluteIn(w.project.Path, p), nil
 	case w.home == "":
 		return "", fmt.Errorf("path %q: no home directory is known; set home: %w", p, ErrInvalidPath)
 	}
