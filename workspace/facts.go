@@ -105,9 +105,10 @@ type GitControl struct {
 const (
 	// The files of the system, the user, the repository and the worktree, and all that they include
 	// under any condition.
-	controlConfig  = "configuration"
-	controlHooks   = "hooks"   // directories in which git looks for hooks, and symlinks in them
-	controlHook    = "hook"    // hard links in them: a command may write them by another name
+	controlConfig = "configuration"
+	// Directories in which git looks for hooks; symlinks and hard links in them: a command may write those by
+	// another name.
+	controlHooks   = "hooks"
 	controlProgram = "program" // files that a setting names: programs, attributes, templates
 )
 

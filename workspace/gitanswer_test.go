@@ -215,7 +215,7 @@ func TestObeyedHardLinks(t *testing.T) {
 		}
 	}
 	_, ask := obeyed(t, base, nil)
-	if o := ask(); o.Failed != nil || !o.has(controlHook, root+"/.git/hooks/pre-commit") || o.has(controlHook, root+"/.git/hooks/free") {
+	if o := ask(); o.Failed != nil || !o.has(controlHooks, root+"/.git/hooks/pre-commit") || o.has(controlHooks, root+"/.git/hooks/free") {
 		t.Errorf("%v, %v", o.Files, o.Failed)
 	}
 }

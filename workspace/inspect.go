@@ -135,7 +135,7 @@ func (w *Workspace) gitActions(ctx context.Context, path string, l GitLayout, re
 		}
 		for _, c := range a.controls.Files {
 			// The state of a directory of hooks has its hooks; commands may be unable to list it.
-			hook := c.Description == controlHook || c.Description == controlHooks && c.File
+			hook := c.Description == controlHooks && c.File
 			what := actsOnFile
 			if c.Description == controlHooks && !ownHooks && paths.Inside(path, c.Path) { // no setting tells of them in a new repository
 				what = actsOnHook

@@ -70,11 +70,9 @@ func mayObey(gitDir string) bool {
 			return true
 		}
 	}
-	hooks, err := hookNames(paths.Join(gitDir, "hooks"))
-	return err != nil || slices.ContainsFunc(hooks, func(name string) bool {
-		s := stampWithin(paths.Join(gitDir, "hooks/"+name), 0)
-		return s.symlink() || s.link.Nlink > 1
-	})
+	a := answer{stamps: map[string]stamp{}}
+	a.hooksIn(paths.Join(gitDir, "hooks"))
+	return a.controls.Failed != nil || len(a.controls.Files) > 1
 }
 
 // UserControls are what the user's own configuration has git obey in every repository. It asks git only if
@@ -275,11 +273,9 @@ func (a *answer) hooksIn(dir string) {
 	names, err := hookNames(dir)
 	a.fail(err)
 	for _, name := range names {
-		switch p, s := paths.Join(dir, name), a.look(paths.Join(dir, name), 0); {
-		case s.symlink():
+		p := paths.Join(dir, name)
+		if s := a.look(p, 0); s.symlink() || s.regular() && s.link.Nlink > 1 {
 			a.add(p, controlHooks, true)
-		case s.regular() && s.link.Nlink > 1:
-			a.add(p, controlHook, true)
 		}
 	}
 }
