@@ -370,19 +370,16 @@ func (l *GitLayout) addWorktrees(common string, commandDirs []string) error {
 	for _, other := range worktrees {
 		top, exists := worktreeTop(other)
 		switch {
-		case exists && common == l.CommonDir:
-			l.worktrees = append(l.worktrees, top)
 		case exists:
+			l.worktrees = append(l.worktrees, top)
+			l.addPointer(paths.Join(other, "commondir"), "", other)
+			l.addPointer(paths.Join(top, ".git"), dotGitPrefix, top)
 		case top != "" && isGone(top):
 			l.Lost = append(l.Lost, top)
 		case top != "":
 			l.strayWorktrees = append(l.strayWorktrees, fmt.Sprintf("git: %.300q lists the worktree %.300q, which is another repository, or none", other, top))
 		default: // git understands more forms of that file
 			l.strayWorktrees = append(l.strayWorktrees, fmt.Sprintf("git: which worktree %.300q lists is not understood", other))
-		}
-		if exists {
-			l.addPointer(paths.Join(other, "commondir"), "", other)
-			l.addPointer(paths.Join(top, ".git"), dotGitPrefix, top)
 		}
 		switch {
 		case other == l.GitDir:
