@@ -76,13 +76,11 @@ func (w *Workspace) GitActions(ctx context.Context, layout func(dir string) (Git
 			found[dir] = ActsAt{dir, on}
 		case l.GitDir != "":
 			add(dir, l)
-			submodules = append(submodules, l.Writable...)
+			submodules = append(submodules, l.modules()...)
 		}
 	}
 	for _, dir := range submodules {
-		if isGitDir(dir, dir) == nil {
-			add(dir, GitLayout{GitDir: dir, CommonDir: dir})
-		}
+		add(dir, GitLayout{GitDir: dir, CommonDir: dir})
 	}
 	return found
 }
