@@ -142,25 +142,17 @@ func (w *Workspace) declare(r *RootDir) error {
 		return fmt.Errorf("%q is not absolute: %w", r.Declared, ErrInvalidPath)
 	}
 	r.Declared = filepath.Clean(p)
-	r.Path, err = filepath.EvalSymlinks(p)
-	if r.Field == "temp_alias" && errors.Is(err, fs.ErrNotExist) {
+	var fi fs.FileInfo
+	switch r.Path, fi, err = directory(p); {
+	case r.Field == "temp_alias" && errors.Is(err, fs.ErrNotExist):
 		// Resolve the existing part now. The host makes the rest later, in a directory of its own.
 		r.Path, _, err = hostpath.Follow("/", p, func(string) {}, nil)
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	fi, err := os.Stat(r.Path)
-	switch {
-	case err != nil:
-		return err
-	case mustBeDir && !fi.IsDir():
-		return &fs.PathError{Op: "open", Path: r.Path, Err: syscall.ENOTDIR}
-	case !fi.IsDir() && !fi.Mode().IsRegular():
+	case !mustBeDir && fi != nil && fi.Mode().IsRegular():
+		return nil
+	case !mustBeDir && fi != nil && !fi.IsDir():
 		return fmt.Errorf("%q: %w", r.Path, ErrNotRegular)
 	}
-	return nil
+	return err
 }
 
 // Moved reports whether a symlink on the way to a declared root now leads elsewhere.
