@@ -23,7 +23,7 @@ import (
 // a directory that New refuses as a root, because a home kept in git is not a project.
 func Discover(dir, home string) (string, error) {
 	if !filepath.IsAbs(dir) || strings.IndexByte(dir, 0) >= 0 {
-		return "", fmt.Errorf("discover: %q is not an absolute path: %w", dir, ErrInvalidPath)
+		return "", fmt.Errorf("discover: %q is not an absolute path: %w", dir, fs.ErrInvalid)
 	}
 	start, fi, err := directory(dir)
 	if err != nil {

@@ -44,7 +44,7 @@ func TestActionsOfTwoRepositories(t *testing.T) {
 func TestActionsOfMany(t *testing.T) {
 	t.Parallel()
 	base := tempDir(t)
-	w := mustNew(t, Options{Root: base, Home: "/nonexistent"})
+	w := mustNew(t, Options{Root: base, Home: "/nonexistent", LookupEnv: lookupIn(nil)})
 	var dirs []string
 	for i := range MaxGitActions + 2 {
 		dirs = append(dirs, fmt.Sprintf("%s/%d", base, i))

@@ -157,7 +157,7 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User, 
 			return a
 		}
 	}
-	a.controls.Failed = fmt.Errorf("git: the configuration of %.300q changed while it was read: %w", l.GitDir, ErrChanged)
+	a.controls.Failed = fmt.Errorf("git: the configuration of %.300q changed again and again while it was read", l.GitDir)
 	a.controls.Unlisted = true
 	return a
 }

@@ -498,7 +498,7 @@ func TestGitDirsRefusesOddPointers(t *testing.T) {
 			if l, err := GitDirs(top); !errors.Is(err, ErrGitLayout) || l.GitDir != "" || len(l.Writable) != 0 {
 				t.Errorf("got %+v, %v", l, err)
 			}
-			w := mustNew(t, Options{Dir: top, Root: top})
+			w := mustNew(t, Options{Dir: top, Root: top, LookupEnv: lookupIn(nil)})
 			acts := w.GitActions(t.Context(), func(dir string) (GitLayout, error) { return GitDirs(dir) }, func(string) bool { return true }, []string{top}, nil, NewBudget())
 			if on := acts[top].On; len(on) == 0 || !strings.HasPrefix(slices.Max(slices.Collect(maps.Keys(on))), actsUnclear) {
 				t.Errorf("told %q", acts)

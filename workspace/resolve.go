@@ -51,11 +51,11 @@ func directory(p string) (resolved string, fi fs.FileInfo, err error) {
 func (w *Workspace) absolute(p string) (string, error) {
 	switch {
 	case p == "" || strings.IndexByte(p, 0) >= 0:
-		return "", fmt.Errorf("path %.80q is empty or holds a NUL byte: %w", p, ErrInvalidPath)
+		return "", fmt.Errorf("path %.80q is empty or holds a NUL byte: %w", p, fs.ErrInvalid)
 	case p != "~" && !strings.HasPrefix(p, "~/"):
 		return absoluteIn(w.project.Path, p), nil
 	case w.home == "":
-		return "", fmt.Errorf("path %q: no home directory is known; set home: %w", p, ErrInvalidPath)
+		return "", fmt.Errorf("path %q: no home directory is known; set home: %w", p, fs.ErrInvalid)
 	}
 	return w.home + p[1:], nil
 }

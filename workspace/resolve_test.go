@@ -117,7 +117,7 @@ func TestResolveDir(t *testing.T) {
 		{dir: "/tmp/../etc", err: ErrOutside},
 		{dir: "/tmp/up", err: ErrOutside},
 		{dir: "/tmp/new", err: fs.ErrNotExist},
-		{dir: "a\x00b", err: ErrInvalidPath},
+		{dir: "a\x00b", err: fs.ErrInvalid},
 	} {
 		got, err := w.ResolveDir(tt.dir)
 		check(t, tt.dir, got, err, tt.want, tt.err)

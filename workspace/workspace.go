@@ -69,7 +69,7 @@ func New(o Options) (*Workspace, error) {
 	home := o.Home
 	if home != "" {
 		if !filepath.IsAbs(home) {
-			return nil, fmt.Errorf("home: %q is not absolute: %w", home, ErrInvalidPath)
+			return nil, fmt.Errorf("home: %q is not absolute: %w", home, fs.ErrInvalid)
 		}
 		home = filepath.Clean(home)
 		w.home = resolved(home)
@@ -98,7 +98,7 @@ func New(o Options) (*Workspace, error) {
 		}
 		for _, have := range w.roots { // either answer would surprise somebody
 			if err == nil && have.Path == r.Path && have.Writable != r.Writable {
-				err = fmt.Errorf("%q is already declared by %s with the other access; remove one: %w", r.Path, have.Field, ErrRootConflict)
+				err = fmt.Errorf("%q is already declared by %s with the other access; remove one: %w", r.Path, have.Field, fs.ErrInvalid)
 			}
 		}
 		if err != nil {
@@ -139,7 +139,7 @@ func (w *Workspace) declare(r *RootDir) error {
 		return err
 	}
 	if mustBeDir && p != r.Declared && r.Declared[0] != '~' {
-		return fmt.Errorf("%q is not absolute: %w", r.Declared, ErrInvalidPath)
+		return fmt.Errorf("%q is not absolute: %w", r.Declared, fs.ErrInvalid)
 	}
 	r.Declared = filepath.Clean(p)
 	var fi fs.FileInfo
@@ -150,7 +150,7 @@ func (w *Workspace) declare(r *RootDir) error {
 	case !mustBeDir && fi != nil && fi.Mode().IsRegular():
 		return nil
 	case !mustBeDir && fi != nil && !fi.IsDir():
-		return fmt.Errorf("%q: %w", r.Path, ErrNotRegular)
+		return fmt.Errorf("%q is neither a directory nor a file: %w", r.Path, hostpath.ErrIrregular)
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sbxhost/sbxhost/internal/hostpath"
 	"github.com/sbxhost/sbxhost/internal/paths"
 )
 
@@ -29,22 +30,22 @@ func TestNewErrorsNameTheField(t *testing.T) {
 		prefix string
 		err    error
 	}{
-		{"no root", Options{}, "root: ", ErrInvalidPath},
+		{"no root", Options{}, "root: ", fs.ErrInvalid},
 		{"missing root", Options{Root: base + "/missing"}, "root: ", fs.ErrNotExist},
 		{"root is a file", Options{Root: base + "/file"}, "root: ", syscall.ENOTDIR},
-		{"root with NUL", Options{Root: root + "\x00"}, "root: ", ErrInvalidPath},
+		{"root with NUL", Options{Root: root + "\x00"}, "root: ", fs.ErrInvalid},
 		{"missing readable", Options{Root: root, Readable: []string{base + "/other", base + "/missing"}}, "readable[1]: ", fs.ErrNotExist},
-		{"empty readable", Options{Root: root, Readable: []string{""}}, "readable[0]: ", ErrInvalidPath},
+		{"empty readable", Options{Root: root, Readable: []string{""}}, "readable[0]: ", fs.ErrInvalid},
 		{"dangling readable", Options{Root: root, Readable: []string{base + "/gone"}}, "readable[0]: ", fs.ErrNotExist},
-		{"fifo readable", Options{Root: root, Readable: []string{base + "/fifo"}}, "readable[0]: ", ErrNotRegular},
+		{"fifo readable", Options{Root: root, Readable: []string{base + "/fifo"}}, "readable[0]: ", hostpath.ErrIrregular},
 		{"missing writable", Options{Root: root, Writable: []string{"missing"}}, "writable[0]: ", fs.ErrNotExist},
 		{"system writable", Options{Root: root, Writable: []string{"/etc"}}, "writable[0]: ", ErrRefusedRoot},
 		{"loop", Options{Root: root, Writable: []string{base + "/loop"}}, "writable[0]: ", nil},
-		{"both accesses", Options{Root: root, Readable: []string{base + "/other"}, Writable: []string{base + "/other"}}, "writable[0]: ", ErrRootConflict},
-		{"readable project", Options{Root: root, Readable: []string{"."}}, "readable[0]: ", ErrRootConflict},
-		{"relative alias", Options{Root: root, TempAlias: "tmp"}, "temp_alias: ", ErrInvalidPath},
+		{"both accesses", Options{Root: root, Readable: []string{base + "/other"}, Writable: []string{base + "/other"}}, "writable[0]: ", fs.ErrInvalid},
+		{"readable project", Options{Root: root, Readable: []string{"."}}, "readable[0]: ", fs.ErrInvalid},
+		{"relative alias", Options{Root: root, TempAlias: "tmp"}, "temp_alias: ", fs.ErrInvalid},
 		{"alias is a file", Options{Root: root, TempAlias: base + "/file"}, "temp_alias: ", syscall.ENOTDIR},
-		{"relative home", Options{Root: root, Home: "home"}, "home: ", ErrInvalidPath},
+		{"relative home", Options{Root: root, Home: "home"}, "home: ", fs.ErrInvalid},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -240,7 +241,7 @@ func TestDiscover(t *testing.T) {
 			t.Errorf("%q is %q of %q, want %q", dir, spelled, of, want)
 		}
 	}
-	if got, err := Discover(".", ""); !errors.Is(err, ErrInvalidPath) {
+	if got, err := Discover(".", ""); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("a directory that depends on the process's: %q, %v", got, err)
 	}
 	if got, err := Discover(base+"/repo/a", base+"/repo"); got != base+"/repo/a" || err != nil {
@@ -252,7 +253,7 @@ func TestDiscover(t *testing.T) {
 	if _, err := Discover(base+"/plain/file", ""); !errors.Is(err, syscall.ENOTDIR) {
 		t.Error(err)
 	}
-	if _, err := Discover("a\x00b", ""); !errors.Is(err, ErrInvalidPath) {
+	if _, err := Discover("a\x00b", ""); !errors.Is(err, fs.ErrInvalid) {
 		t.Error(err)
 	}
 }
