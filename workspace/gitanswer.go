@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -34,7 +33,6 @@ type answer struct {
 	controls GitControls
 	stamps   map[string]stamp
 	latest   int64 // the time of the last change of these files
-	askedAt  time.Time
 }
 
 // look returns the state of path, which it records once. It reads the text of configurations only: a
@@ -113,25 +111,18 @@ func (s stamp) absent() bool {
 	return s.end.err == syscall.ENOENT || s.end.err == syscall.ENOTDIR
 }
 
-// gitAnswers caches answers by question.
-type gitAnswers struct {
-	now   func() time.Time
-	mu    sync.Mutex // one git answers all simultaneous questions
-	known map[string]*answer
-}
-
-// maxAnswers bounds gitAnswers: beyond it, ask forgets all.
+// maxAnswers bounds the answers that a Workspace remembers: beyond it, ask forgets all.
 const maxAnswers = 1 << 10
 
 // ask returns git's answer about a repository to a user. The caller must not change it. Of an exposed
 // repository, commands can write the configuration.
 func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User, exposed bool) *answer {
-	g, c := w.gitAs(as), &w.answers
+	g := w.gitAs(as)
 	// It has neither PATH nor the contents of files: an answer has stamps of both.
 	key := fmt.Sprintf("%q %v %q %q %q %v", g.env, as, top, l.GitDir, l.CommonDir, exposed)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if known := c.known[key]; known != nil && known.current() {
+	w.asking.Lock()
+	defer w.asking.Unlock()
+	if known := w.answers[key]; known != nil && known.current() {
 		return known
 	}
 	caller := ctx
@@ -139,7 +130,8 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User, 
 	defer cancel()
 	var a *answer
 	for range 3 {
-		a, g.left = &answer{stamps: map[string]stamp{}, askedAt: c.now()}, maxGitOut
+		asked := w.now()
+		a, g.left = &answer{stamps: map[string]stamp{}}, maxGitOut
 		q := question{answer: a, ctx: ctx, git: g, top: top, layout: l, exposed: exposed, fixed: []string{top, l.GitDir, l.CommonDir}}
 		q.gather()
 		a.controls.Unlisted = a.controls.Failed != nil && q.unlisted()
@@ -148,11 +140,11 @@ func (w *Workspace) ask(ctx context.Context, top string, l GitLayout, as *User, 
 			return a
 		case a.current():
 			// The next change of these files will be visible: the clock of their file system has ticked since the last one.
-			if a.askedAt.UnixNano()-a.latest > int64(gitSettling) && a.controls.repeatable() {
-				if c.known == nil || len(c.known) > maxAnswers {
-					c.known = map[string]*answer{}
+			if asked.UnixNano()-a.latest > int64(gitSettling) && a.controls.repeatable() {
+				if w.answers == nil || len(w.answers) > maxAnswers {
+					w.answers = map[string]*answer{}
 				}
-				c.known[key] = a
+				w.answers[key] = a
 			}
 			return a
 		}

@@ -354,7 +354,7 @@ func TestAnotherGitIsAsked(t *testing.T) {
 	root := repo(t, base+"/proj")
 	tree(t, base, map[string]string{"home": "dir", "first": "dir", "second/git": "-> " + real})
 	w := mustNew(t, Options{Root: root, Home: base + "/home", LookupEnv: lookupIn(map[string]string{"GIT_CONFIG_NOSYSTEM": "1", "PATH": base + "/first:" + base + "/second"})})
-	w.answers.now = func() time.Time { return time.Now().Add(gitSettling) } // the file system's has ticked
+	w.now = func() time.Time { return time.Now().Add(gitSettling) } // the file system's has ticked
 	l, err := GitDirs(root)
 	if err != nil {
 		t.Fatal(err)
@@ -388,7 +388,7 @@ func TestObeyedIsRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := mustNew(t, Options{Root: root, Home: base + "/home", LookupEnv: lookupIn(map[string]string{"GIT_CONFIG_NOSYSTEM": "1", "PATH": base})})
-	w.answers.now = func() time.Time { return time.Now().Add(gitSettling) } // the file system's has ticked
+	w.now = func() time.Time { return time.Now().Add(gitSettling) } // the file system's has ticked
 	l, err := GitDirs(root)
 	if err != nil {
 		t.Fatal(err)

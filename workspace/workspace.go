@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -57,12 +58,15 @@ type Workspace struct {
 
 	lookup  func(name string) (string, bool)
 	written func(path string) (where string)
-	answers gitAnswers
+
+	now     func() time.Time
+	asking  sync.Mutex         // one git answers all simultaneous questions
+	answers map[string]*answer // by question
 }
 
 // New resolves and checks the roots. An error names the field, as in "readable[1]: ...".
 func New(o Options) (*Workspace, error) {
-	w := &Workspace{lookup: o.LookupEnv, written: o.Written, answers: gitAnswers{now: time.Now}}
+	w := &Workspace{lookup: o.LookupEnv, written: o.Written, now: time.Now}
 	if w.lookup == nil {
 		w.lookup = func(string) (string, bool) { return "", false }
 	}
