@@ -13,6 +13,7 @@ import (
 	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
 	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
+	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
@@ -136,9 +137,7 @@ func (s *openSandbox) launch(*shared.Command) (_ *cmdengine.Launch, err error) {
 	extra := make([]*os.File, 0, len(files)+1)
 	defer func() {
 		if err != nil {
-			for _, f := range extra {
-				f.Close()
-			}
+			frame.CloseFiles(extra)
 		}
 	}()
 	list, err := sandboxinit.Sealed("bwrap-args", strings.Join(words, "\x00")+"\x00")
@@ -201,7 +200,7 @@ func (s *openSandbox) diagnose(stderr string, status *syscall.WaitStatus) error 
 	}
 	e := diagnose(stderr, nsengine.LookAtKernel())
 	if u := s.spec.User; u != nil && e.Kind == shared.ErrDenied { // root may not expect that
-		e.Hint = fmt.Sprintf("commands run as user %d, the owner of the workspace: let that user search all directories above the shown paths (chmod o+x), or run as that user", u.UID)
+		e.Hint = nsengine.LetSearch(u)
 	}
 	return e
 }

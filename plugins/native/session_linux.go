@@ -338,7 +338,7 @@ func (s *openSandbox) explain(steps []holder.Op, failed *holder.MountError) erro
 	case unix.EACCES:
 		e.Kind = shared.ErrDenied
 		if u := s.spec.User; u != nil {
-			e.Hint = fmt.Sprintf("commands run as user %d, the owner of the workspace: let that user search all directories above the shown paths (chmod o+x), or run as that user", u.UID)
+			e.Hint = nsengine.LetSearch(u)
 		}
 	case unix.ENOENT:
 		var st unix.Stat_t

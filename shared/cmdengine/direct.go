@@ -49,7 +49,7 @@ func (r *directRun) Wait() (shared.ExitStatus, error) {
 	proc.Await(pid)
 	state, err := r.reap(pid)
 	if err != nil {
-		return shared.ExitStatus{}, &shared.Error{Kind: shared.ErrBroken, Message: "waiting for the command: " + err.Error()}
+		return shared.ExitStatus{}, broken("waiting for the command: " + err.Error())
 	}
 	if syscall.Kill(-pid, 0) != syscall.ESRCH {
 		awaitGroup(pid)

@@ -69,6 +69,11 @@ func unavailable(message string) *shared.Error {
 	return &shared.Error{Kind: shared.ErrUnavailable, Message: message}
 }
 
+// broken is the error for a command whose end is not known.
+func broken(message string) *shared.Error {
+	return &shared.Error{Kind: shared.ErrBroken, Message: message}
+}
+
 // launchError explains why a launcher, at its absolute path, could not start.
 func launchError(path string, credential *syscall.Credential, err error) error {
 	var errno syscall.Errno

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/internal/proc"
 )
 
@@ -68,8 +69,6 @@ func (f *family) end() {
 }
 
 func (f *family) release() {
-	for _, fd := range f.fds {
-		unix.Close(fd)
-	}
+	frame.CloseAll(f.fds)
 	f.fds = nil
 }

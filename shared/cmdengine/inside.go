@@ -161,7 +161,7 @@ func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 		}
 		return explained
 	case errors.Is(cause, sandboxinit.ErrProtocol):
-		return &shared.Error{Kind: shared.ErrBroken, Message: cause.Error()}
+		return broken(cause.Error())
 	case !lost:
 		if explained, ok := errors.AsType[*shared.Error](cause); ok {
 			return explained
@@ -174,13 +174,12 @@ func (r *insideRun) notStarted(ctx context.Context, cause error) error {
 			return again
 		}
 	}
-	kind := shared.ErrUnavailable
+	err := unavailable(r.launcherEnd() + " before it reported that the command was started" + stderrSuffix(r.output))
 	if r.wasKilled() {
-		kind = shared.ErrBroken // somebody killed it, this once
+		err.Kind = shared.ErrBroken // somebody killed it, this once
 	}
-	err := error(&shared.Error{Kind: kind, Message: r.launcherEnd() + " before it reported that the command was started" + stderrSuffix(r.output)})
 	if again != nil {
-		err = fmt.Errorf("%w: %w", again, err)
+		return fmt.Errorf("%w: %w", again, err)
 	}
 	return err
 }

@@ -39,7 +39,7 @@ func (r *insideRun) Wait() (shared.ExitStatus, error) {
 		// The end is known, though no init could report it.
 		return shared.ExitStatus{Signal: syscall.SIGKILL}, nil
 	case errors.Is(err, sandboxinit.ErrProtocol):
-		return shared.ExitStatus{}, &shared.Error{Kind: shared.ErrBroken, Message: err.Error()}
+		return shared.ExitStatus{}, broken(err.Error())
 	}
 	return shared.ExitStatus{}, r.unknown()
 }
@@ -50,7 +50,7 @@ func (r *insideRun) Signal(sig syscall.Signal) error {
 	if err == nil || errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	return &shared.Error{Kind: shared.ErrBroken, Message: "signalling the command: " + err.Error()}
+	return broken("signalling the command: " + err.Error())
 }
 
 // Kill implements [runningCommand]. After endPatience, giveUp ends an init that does not obey.

@@ -190,10 +190,7 @@ func (r *insideRun) unknown() error {
 	if r.lost != nil {
 		sandboxinit.KillOrphans(0)
 	}
-	return &shared.Error{
-		Kind:    shared.ErrBroken,
-		Message: r.launcherEnd() + " before the command's end was known" + stderrSuffix(r.output),
-	}
+	return broken(r.launcherEnd() + " before the command's end was known" + stderrSuffix(r.output))
 }
 
 // launcherEnd says how the launcher ended, as the beginning of a sentence.

@@ -3,6 +3,7 @@ package nsengine
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -150,4 +151,9 @@ func FreshHome(spec *shared.Spec, lasting bool) string {
 		return ""
 	}
 	return spec.Home
+}
+
+// LetSearch is the hint for a path that the user of the commands cannot reach.
+func LetSearch(u *shared.User) string {
+	return fmt.Sprintf("commands run as user %d, the owner of the workspace: let that user search all directories above the shown paths (chmod o+x), or run as that user", u.UID)
 }
