@@ -148,11 +148,6 @@ func (s *openSandbox) prepare(terminal bool) (*work, error) {
 	return m, nil
 }
 
-// copies reports whether a sandbox has copies of files, which would be old in one that has waited.
-func (m *work) copies() bool {
-	return slices.ContainsFunc(m.halves.Command, func(o holder.Op) bool { return o.Kind == holder.File })
-}
-
 // process is an init after its start.
 type process struct {
 	*holder.Process
@@ -180,7 +175,10 @@ func (s *openSandbox) launch(cmd *shared.Command) (*cmdengine.Launch, error) {
 	}
 	if s.spec.Session.Processes {
 		l.Shared = func(first cmdengine.Process, emit func(shared.Event)) (cmdengine.Spawner, *holder.Sandbox) {
-			return s.shared(m, first, emit)
+			if first == nil {
+				return s.spawner(m, holder.Start{Namespaces: m.box.Namespaces, First: true, Restored: func(dest, reason string) { emit(m.restored(dest, reason)) }}), &m.box
+			}
+			return s.spawner(m, holder.Start{Namespaces: m.member.Namespaces, Joins: first.(*process).Process}), &m.member
 		}
 	}
 	if s.network != nil {
@@ -194,7 +192,9 @@ func (s *openSandbox) launch(cmd *shared.Command) (*cmdengine.Launch, error) {
 		}
 		return s.explain(m.halves.Command, failed)
 	}
-	if !s.oneShot && (cmd == nil || !cmd.TTY) && !m.copies() {
+	// A copy of a file would be old in a sandbox that has waited.
+	copies := slices.ContainsFunc(m.halves.Command, func(o holder.Op) bool { return o.Kind == holder.File })
+	if !s.oneShot && (cmd == nil || !cmd.TTY) && !copies {
 		l.Same = func(ctx context.Context, earlier cmdengine.Process) bool {
 			i := earlier.(*process)
 			// Its own mounts must still be there when it has waited: the host can move a directory away

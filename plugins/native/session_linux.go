@@ -170,17 +170,13 @@ func (s *session) connect(ctx context.Context) (*holder.Client, error) {
 	if s.client != nil {
 		select {
 		case <-s.client.Lost():
-			s.client = nil
 		default:
 			return s.client, nil
 		}
 	}
-	client, err := holder.Connect(ctx, s.config)
-	if err != nil {
-		return nil, err
-	}
-	s.client = client
-	return client, nil
+	var err error
+	s.client, err = holder.Connect(ctx, s.config)
+	return s.client, err
 }
 
 // join enters the Spec's session and finds out which overlays are possible. A plan without a required
@@ -262,14 +258,6 @@ func (s *openSandbox) leave() {
 		a.Discard()
 	}
 	s.engine.sessions.put(s.session)
-}
-
-// shared is for [cmdengine.Launch].Shared.
-func (s *openSandbox) shared(m *work, first cmdengine.Process, emit func(shared.Event)) (cmdengine.Spawner, *holder.Sandbox) {
-	if first == nil {
-		return s.spawner(m, holder.Start{Namespaces: m.box.Namespaces, First: true, Restored: func(dest, reason string) { emit(m.restored(dest, reason)) }}), &m.box
-	}
-	return s.spawner(m, holder.Start{Namespaces: m.member.Namespaces, Joins: first.(*process).Process}), &m.member
 }
 
 // restored reports the repair of a hidden or protected path whose mount the host removed.
