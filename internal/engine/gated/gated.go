@@ -40,21 +40,13 @@ func Read(of *shared.Spec) (*Network, error) {
 		}
 		n.publish = append(n.publish, p)
 	}
-	n.config.Inject, err = injection(&spec.Inject)
-	return n, err
-}
-
-// injection returns nil if there are no credentials.
-func injection(spec *shared.Injection) (*gate.Injection, error) {
-	if len(spec.Credentials) == 0 {
-		return nil, nil
+	if in := &spec.Inject; len(in.Credentials) > 0 {
+		n.config.Inject = &gate.Injection{Credentials: in.Credentials}
+		if n.config.Inject.Certificate, err = tls.X509KeyPair([]byte(in.Certificate), []byte(in.Certificate)); err != nil {
+			return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "credentials", Message: "its certificate cannot be used"}
+		}
 	}
-	of := &gate.Injection{Credentials: spec.Credentials}
-	var err error
-	if of.Certificate, err = tls.X509KeyPair([]byte(spec.Certificate), []byte(spec.Certificate)); err != nil {
-		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "credentials", Message: "its certificate cannot be used"}
-	}
-	return of, nil
+	return n, nil
 }
 
 // Renew replaces the values of the credentials, also in gates that have begun. n may be nil.
