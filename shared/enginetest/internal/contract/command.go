@@ -73,7 +73,6 @@ func commandRules() []Rule {
 		}},
 		{ID: "command.19", Title: "a command whose interpreter is not there is ErrNotFound", run: func(s *subject) {
 			s.Must(s.Write("ws/lost", "#!/no/such/interpreter\n"))
-			s.Must(os.Chmod(s.Path("ws/lost"), 0o755))
 			p, err := s.open().Start(s.Ctx, s.program(s.Path("ws/lost")), shared.Stdio{})
 			if err != nil {
 				s.Wants("Start", err, shared.ErrNotFound)
@@ -136,7 +135,6 @@ func (s *subject) refused(kind error, commands map[string]string) {
 func lookedUp(s *subject) {
 	const name = "sbxhost-probe-tool"
 	s.Must(s.Write("ws/sub/"+name, "#!/bin/sh\necho $0 $1\n"))
-	s.Must(os.Chmod(s.Path("ws/sub", name), 0o755))
 	cmd := s.sh("")
 	cmd.Args, cmd.Env = []string{name, "one"}, []string{"PATH=/usr/bin:" + s.Path("ws/sub")}
 	s.exits(s.once(cmd, nil), 0, s.Path("ws/sub", name)+" one\n")

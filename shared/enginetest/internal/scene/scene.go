@@ -119,13 +119,17 @@ func (s *Scene) Fill(texts ...string) (filled []string) {
 // Words are the words of a text, each filled.
 func (s *Scene) Words(text string) []string { return s.Fill(strings.Fields(text)...) }
 
-// Write makes a file below the scene's directory.
+// Write makes a file below the scene's directory, which is executable if it begins as a script.
 func (s *Scene) Write(name, text string) error {
 	path := s.Path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(path, []byte(text), 0o644)
+	mode := os.FileMode(0o644)
+	if strings.HasPrefix(text, "#!") {
+		mode = 0o755
+	}
+	return os.WriteFile(path, []byte(text), mode)
 }
 
 // Cleanup is called in reverse order when the case is done.
