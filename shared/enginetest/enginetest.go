@@ -85,8 +85,9 @@ func Launcher(command *exec.Cmd) func(context.Context) (*dial.Process, error) {
 			return nil, err
 		}
 		defer planted.Close()
-		cmd := &exec.Cmd{Path: command.Path, Args: command.Args, Env: command.Env, Dir: command.Dir, ExtraFiles: append(slices.Clip(command.ExtraFiles), planted)}
-		return dial.Launch(ctx, cmd, dial.LaunchOptions{StartTimeout: time.Minute, KeepSocket: true})
+		cmd := *command
+		cmd.ExtraFiles = append(slices.Clip(cmd.ExtraFiles), planted)
+		return dial.Launch(ctx, &cmd, dial.LaunchOptions{StartTimeout: time.Minute, KeepSocket: true})
 	}
 }
 
