@@ -167,16 +167,17 @@ func eventArrived(s *scene.Scene) error {
 func networkProbes() []Probe {
 	const dialTCP, dialUnix, anywhere = "dial tcp {addr} {canary}", "dial unix {addr} {canary}", "route 192.0.2.1:53 [2001:db8::1]:53"
 	listed := rule("{addr} private")
+	named, onLoopback := changes(byName, listed), listen("tcp", "127.0.0.1:0")
 	toHost := func(id, title, network string, prepare preparation, trial change) Probe {
 		return Probe{ID: id, Title: title, prepare: prepare, trial: trial, act: "dial " + network + " {addr} {canary}", grant: onHostNetwork, ownNetwork: true}
 	}
 	// refused is a probe of a name that the rules of the trial do not list, of which an event tells.
 	refused := func(id, title string, prepare preparation, trial change) Probe {
-		return Probe{ID: id, Title: title + ", of which an event tells", prepare: prepare, trial: trial.and(hears(refusal)), act: dialTCP, grant: listed, after: eventArrived}
+		return Probe{ID: id, Title: title + ", of which an event tells", prepare: prepare, trial: changes(byName, trial, hears(refusal)), act: dialTCP, grant: named, after: eventArrived}
 	}
 	const sent = "a text that is longer than what is received"
 	return []Probe{
-		toHost("net.01", "the host's loopback", "tcp", listen("tcp", "127.0.0.1:0"), nil),
+		toHost("net.01", "the host's loopback", "tcp", onLoopback, nil),
 		toHost("net.02", "the host's loopback (IPv6)", "tcp", listen("tcp", "[::1]:0"), nil),
 		toHost("net.03", "the host's own address", "tcp", listenOutward, nil),
 		toHost("net.04", "the host's loopback (UDP)", "udp", listenPacket, nil),
@@ -190,7 +191,7 @@ func networkProbes() []Probe {
 			prepare: all(needScoping, listen("unix", "@{canary}")), trial: onHostNetwork, act: dialUnix},
 		{ID: "net.11", Title: "where abstract sockets cannot be kept out, an event says so", Only: OnlyLinux, Works: true, prepare: func(s *scene.Scene) {
 			s.Needs(!scopesSockets(), "this kernel can scope abstract sockets")
-		}, act: "nothing", trial: change(onHostNetwork).and(hears(func(*scene.Scene, shared.Event) bool { return true })), after: eventArrived},
+		}, act: "nothing", trial: changes(onHostNetwork, hears(func(*scene.Scene, shared.Event) bool { return true })), after: eventArrived},
 		{ID: "net.12", Title: "a socket that no mount shows", prepare: listen("unix", "{outside}/s"), act: dialUnix, grant: showing("{outside}", shared.ReadOnly)},
 		{ID: "net.13", Title: "a hidden socket in a read-only mount", prepare: listen("unix", "{shown}/s"), show: "{shown}", hide: "{shown}/s",
 			act: dialUnix},
@@ -203,7 +204,7 @@ func networkProbes() []Probe {
 			grant: func(_ *scene.Scene, t *scene.Trial) { t.Setenv("SBXHOST_CHANNEL", "3") }},
 		{ID: "net.18", Title: "a loopback of its own works", Works: true, act: "own-server tcp 127.0.0.1:0"},
 		{ID: "net.19", Title: "sockets within the sandbox work", Works: true, act: "own-server unix /tmp/s{unique}"},
-		{ID: "net.20", Title: "the host's network works where it is granted", Works: true, prepare: listen("tcp", "127.0.0.1:0"),
+		{ID: "net.20", Title: "the host's network works where it is granted", Works: true, prepare: onLoopback,
 			trial: onHostNetwork, act: dialTCP, ownNetwork: true},
 		// Even a command with the host's network may not do this.
 		linux("net.21", "changing the host's interfaces", "do socket 2 2 0 then do ioctl $result 0x8914 lo"+strings.Repeat(`\x00`, 14)+`I\x00`, onHostNetwork), // lo is up, as it was
@@ -212,15 +213,13 @@ func networkProbes() []Probe {
 		{ID: "net.24", Title: "privileged ports of the host", Only: OnlyLinux, Maybe: true, trial: onHostNetwork, ownNetwork: true,
 			act: "listen 127.0.0.1:1 127.0.0.1:7 127.0.0.1:9 127.0.0.1:19"},
 		{ID: "net.25", Title: "the host's loopback, from a network that is said to be translated", Features: shared.Features{shared.FeatureNetworkTranslated},
-			prepare: listen("tcp", "127.0.0.1:0"), trial: onHostNetwork, act: dialTCP},
-		refused("net.27", "a name that no rule lists", listenNamed, byName),
-		{ID: "net.36", Title: "a name that one rule lists and another denies, of which an event tells", prepare: listenNamed,
-			trial: change(byName).and(listed, rule("!{name}"), hears(func(s *scene.Scene, e shared.Event) bool { return eventAbout(s, e, "false") })),
-			act:   dialTCP, grant: change(byName).and(listed), after: eventArrived},
+			prepare: onLoopback, trial: onHostNetwork, act: dialTCP},
+		refused("net.27", "a name that no rule lists", listenNamed, nil),
+		refused("net.36", "a name that one rule lists and another denies", listenNamed, changes(listed, rule("!{name}"))),
 		{ID: "net.34", Title: "a name that a rule lists works, and an event tells of it", Works: true, prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
 			t.Act = append(t.Act, sent)
 			begin, told := time.Now(), 0
-			change(byName).and(listed, hears(func(s *scene.Scene, e shared.Event) bool {
+			changes(named, hears(func(s *scene.Scene, e shared.Event) bool {
 				if eventAbout(s, e, "true") {
 					told++
 				}
@@ -234,7 +233,7 @@ func networkProbes() []Probe {
 				return eventAbout(s, e, "true") && told == 1 && e.Details["address"] != "" && 0 < duration && duration < int64(time.Since(begin))
 			}))(s, t)
 		}, act: dialTCP, after: eventArrived},
-		{ID: "net.28", Title: "a port of the host that host_ports lists works", Works: true, prepare: listen("tcp", "127.0.0.1:0"), trial: func(s *scene.Scene, t *scene.Trial) {
+		{ID: "net.28", Title: "a port of the host that host_ports lists works", Works: true, prepare: onLoopback, trial: func(s *scene.Scene, t *scene.Trial) {
 			t.Spec.Network.HostPorts = []uint16{port(s) ^ 1, port(s)} // not the first alone
 		}, act: dialTCP},
 		{ID: "net.29", Title: "a published port works", Works: true, prepare: func(s *scene.Scene) {
@@ -265,20 +264,20 @@ func networkProbes() []Probe {
 			t.Do("serve", fmt.Sprintf("127.0.0.1:%d", port(s)^1), s.Canary)
 		}},
 		{ID: "net.37", Title: "a port that no rule lists of a name that one does", prepare: listenNamed, trial: func(s *scene.Scene, t *scene.Trial) {
-			change(byName).and(rule(fmt.Sprintf("{name}:%d private", port(s)^1)))(s, t)
+			changes(byName, rule(fmt.Sprintf("{name}:%d private", port(s)^1)))(s, t)
 		}, act: dialTCP, grant: listed},
-		refused("net.38", "a private address of a name whose rule has none", listenNamed, change(byName).and(rule("{addr}"))),
+		refused("net.38", "a private address of a name whose rule has none", listenNamed, rule("{addr}")),
 		refused("net.39", "a name that ends like one that a rule lists", func(s *scene.Scene) {
 			listenNamed(s)
 			s.Values["end"] = s.Values["addr"][1:]
 			s.Needs(!strings.ContainsAny(s.Values["end"][:1], "-.:"), "no rule can list the end of the machine's name")
-		}, change(byName).and(rule("{end} private"))),
+		}, rule("{end} private")),
 		{ID: "net.40", Title: "a name that a rule lists works by the proxy of each variable", Works: true, Unmodelled: decidedByProxy, Features: shared.Features{shared.FeatureNetworkProxy},
-			prepare: listenNamed, trial: change(byName).and(listed),
+			prepare: listenNamed, trial: named,
 			act: "dial HTTP_PROXY {addr} {canary} then dial HTTPS_PROXY {addr} {canary} then dial ALL_PROXY {addr} {canary}"},
 		{ID: "net.41", Title: "a name that no rule lists, and its address, by each proxy", Unmodelled: decidedByProxy, Features: shared.Features{shared.FeatureNetworkProxy},
 			prepare: listenWeb, trial: byName, act: "by-any-proxy {canary} {addr} {numeric}", grant: listed},
-		toHost("net.30", "a port of the host that host_ports does not list", "tcp", listen("tcp", "127.0.0.1:0"), byName),
+		toHost("net.30", "a port of the host that host_ports does not list", "tcp", onLoopback, byName),
 		toHost("net.31", "the host's own address, with a list of names", "tcp", listenOutward, byName),
 		toHost("net.32", "the host's loopback, with a list of names (UDP)", "udp", listenPacket, byName),
 		{ID: "net.33", Title: "a route to anywhere, with a list of names", trial: byName, act: anywhere, Maybe: true},

@@ -38,10 +38,10 @@ func all(list ...preparation) preparation {
 // A change is one of a probe's trial; nil changes nothing.
 type change func(s *scene.Scene, t *scene.Trial)
 
-// and makes several.
-func (c change) and(more ...change) change {
+// changes makes several.
+func changes(list ...change) change {
 	return func(s *scene.Scene, t *scene.Trial) {
-		for _, f := range append([]change{c}, more...) {
+		for _, f := range list {
 			if f != nil {
 				f(s, t)
 			}
@@ -141,7 +141,7 @@ var fromSecond = map[string]string{"read.13": "read.82", "read.40": "read.80", "
 
 // again is the probe from the second command.
 func (p Probe) again(id string) *Probe {
-	p.ID, p.Title, p.trial = id, p.Title+", from the second command", p.trial.and(first("nothing"))
+	p.ID, p.Title, p.trial = id, p.Title+", from the second command", changes(p.trial, first("nothing"))
 	return &p
 }
 

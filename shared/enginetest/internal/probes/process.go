@@ -39,12 +39,14 @@ func onTerminal(_ *scene.Scene, t *scene.Trial) { t.TTY = true }
 
 // linux is a probe of what a machine may refuse to everybody. Its control runs outside.
 func linux(id, title, act string, trial ...change) Probe {
-	return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, act: act, trial: change(nil).and(trial...)}
+	return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, act: act, trial: changes(trial...)}
 }
 
 // privileged is one whose control has all capabilities.
 func privileged(id, title, act string) Probe {
-	return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, act: act, Privileged: true}
+	p := linux(id, title, act)
+	p.Privileged = true
+	return p
 }
 
 // processProbes are about a command among the host's processes.
@@ -111,7 +113,7 @@ func processProbes() []Probe {
 		{ID: "proc.39", Title: "more processor time than the limit", Unmodelled: decidedByLimits, Features: shared.Features{shared.FeatureLimitCPUs},
 			// So little that a command without the limit gets more on a machine that has much else to do.
 			trial: limiting(shared.Limits{CPUs: 0.05}), act: "burn 2s 200ms",
-			grant: limiting(shared.Limits{CPUs: 4}).and(does("burn 50s 200ms"))},
+			grant: changes(limiting(shared.Limits{CPUs: 4}), does("burn 50s 200ms"))},
 		privileged("proc.40", "raising a limit of resources", "-do prlimit64 0 4 "+low+low+" 0 then do prlimit64 0 4 "+low+high+" 0"),
 		{ID: "proc.41", Title: "what another user than the one it is to run as may do", Unmodelled: "credentials decide it, and no profile",
 			Features: shared.Features{shared.FeatureUser}, custom: asAnotherUser},

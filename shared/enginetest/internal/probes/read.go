@@ -44,6 +44,11 @@ func plantIn(dir string) preparation {
 	}
 }
 
+// planted is a probe of a file in such a directory.
+func planted(id, title, only, dir string, trial change) Probe {
+	return Probe{ID: id, Title: title, Only: only, prepare: plantIn(dir), trial: trial, act: "read-canary {canary} {planted}"}
+}
+
 // adding adds an entry.
 func adding(e shared.Entry) change {
 	return func(s *scene.Scene, t *scene.Trial) {
@@ -104,7 +109,6 @@ func withFuse(_ *scene.Scene, t *scene.Trial) { t.Spec.Devices = []string{fuse} 
 func readProbes() []Probe {
 	showOutside := showing("{outside}", shared.ReadOnly)
 	const ofRun = "read /run/systemd /run/dbus /run/udev /run/mount /run/docker.sock /run/utmp"
-	const readPlanted = "read-canary {canary} {planted}"
 	search := func(id, title, where string) Probe {
 		return Probe{ID: id, Title: title, Only: OnlyLinux, prepare: scene.NeedVictim, act: "search {victim} /proc/[0-9]*/" + where}
 	}
@@ -133,15 +137,15 @@ func readProbes() []Probe {
 		linux("read.08", "root's home", "list /root {dir} {kit}"),
 		{ID: "read.09", Title: "the caller's own home", act: "list {home} {dir} {kit}", Maybe: true},
 		linux("read.10", "/run", ofRun),
-		{ID: "read.11", Title: "/run of the host's view", Only: OnlyLinux, prepare: plantIn("/run"), trial: inHostView, act: readPlanted},
+		planted("read.11", "/run of the host's view", OnlyLinux, "/run", inHostView),
 		{ID: "read.83", Title: "what services have in /run of the host's view", Only: OnlyLinux, trial: inHostView, act: ofRun, Maybe: true},
 		{ID: "read.12", Title: "logs and data of services", act: "read /var/log /var/lib/systemd /var/lib/dbus /var/lib/private /var/lib/postgresql /var/lib/docker", Maybe: true},
-		{ID: "read.13", Title: "the host's /tmp", prepare: plantIn("/tmp"), act: readPlanted},
-		{ID: "read.14", Title: "the host's /tmp in the host's view", prepare: plantIn("/tmp"), trial: inHostView, act: readPlanted},
-		{ID: "read.38", Title: "the host's /var/tmp", prepare: plantIn("/var/tmp"), act: readPlanted},
-		{ID: "read.39", Title: "the host's /dev/shm", Only: OnlyLinux, prepare: plantIn("/dev/shm"), act: readPlanted},
-		{ID: "read.15", Title: "the host's /var/tmp in the host's view", prepare: plantIn("/var/tmp"), trial: inHostView, act: readPlanted},
-		{ID: "read.16", Title: "the host's /dev/shm in the host's view", Only: OnlyLinux, prepare: plantIn("/dev/shm"), trial: inHostView, act: readPlanted},
+		planted("read.13", "the host's /tmp", "", "/tmp", nil),
+		planted("read.14", "the host's /tmp in the host's view", "", "/tmp", inHostView),
+		planted("read.38", "the host's /var/tmp", "", "/var/tmp", nil),
+		planted("read.39", "the host's /dev/shm", OnlyLinux, "/dev/shm", nil),
+		planted("read.15", "the host's /var/tmp in the host's view", "", "/var/tmp", inHostView),
+		planted("read.16", "the host's /dev/shm in the host's view", OnlyLinux, "/dev/shm", inHostView),
 		linux("read.17", "block devices", "block-devices"),
 		linux("read.18", "memory and port devices", "open /dev/mem /dev/kmem /dev/port /dev/kmsg /dev/nvram /dev/fuse /dev/kvm /dev/net/tun"),
 		linux("read.19", "devices, modules and control groups in /sys", "read /sys/class /sys/bus /sys/block /sys/module /sys/firmware /sys/fs/ext4 /sys/fs/cgroup /sys/devices/virtual"),
@@ -160,9 +164,9 @@ func readProbes() []Probe {
 		{ID: "read.32", Title: "what an earlier command left in /tmp, /var/tmp and /dev/shm", act: "read " + temporary,
 			trial: first("create " + temporary), grant: does("create /tmp/mine-{unique} then read /tmp/mine-{unique}"), after: notOnHost(temporary)},
 		{ID: "read.76", Title: "what an earlier command left in the home", Unmodelled: decidedByEngine, prepare: makeDir("home"), act: "read $home/left",
-			trial: change(inHome).and(inNoSession, first("create $home/left")), grant: does("create $home/left then read $home/left"), after: notOnHost("{dir}/home/left")},
+			trial: changes(inHome, inNoSession, first("create $home/left")), grant: does("create $home/left then read $home/left"), after: notOnHost("{dir}/home/left")},
 		{ID: "read.79", Title: "what an earlier command left in a tmpfs mount", act: "read {ws}/sub/left",
-			trial: tmpfs.and(inNoSession, first("create {ws}/sub/left")), grant: unprotected},
+			trial: changes(tmpfs, inNoSession, first("create {ws}/sub/left")), grant: unprotected},
 		{ID: "read.81", Title: "files in a new home", Unmodelled: decidedByEngine, prepare: planting("home/secret"), act: "list $home", trial: inHome,
 			grant: func(s *scene.Scene, t *scene.Trial) { t.Command.Env[len(t.Command.Env)-1] = "HOME=" + s.WS }},
 		{ID: "read.72", Title: "the host's files can be read in the host's view", Works: true, prepare: func(s *scene.Scene) {
@@ -173,7 +177,7 @@ func readProbes() []Probe {
 		{ID: "read.75", Title: "what lies beneath a tmpfs mount", trial: adding(shared.Entry{Path: "{ws}/keys", Access: shared.Private}),
 			act: "read-canary {canary} {ws}/keys/key", grant: unprotected},
 		{ID: "read.33", Title: "the home directory that the private one takes the place of", prepare: planting("home/secret"),
-			act: "read-canary {canary} {dir}/home/secret", trial: change(inHostView).and(inHome), grant: showing("{dir}/home/secret", shared.ReadOnly)},
+			act: "read-canary {canary} {dir}/home/secret", trial: changes(inHostView, inHome), grant: showing("{dir}/home/secret", shared.ReadOnly)},
 		{ID: "read.34", Title: "values of variables in command lines on the host", Only: OnlyLinux, custom: secretInArgv},
 		{ID: "read.35", Title: "the init's environment, memory and files", Only: OnlyLinux, act: "reach /proc/1/environ /proc/1/mem /proc/1/exe $(/proc/1/fd/*)",
 			grant: does("reach /proc/$child/environ /proc/$child/mem /proc/$child/exe $(/proc/$child/fd/*)")},
@@ -188,9 +192,7 @@ func readProbes() []Probe {
 const temporary = "/tmp/mine-{unique} /var/tmp/mine-{unique} /dev/shm/mine-{unique}"
 
 // overlaid shows the workspace as an overlay.
-func overlaid(s *scene.Scene, t *scene.Trial) {
-	workspaceAs(shared.Overlay).and(inSession)(s, t)
-}
+var overlaid = changes(workspaceAs(shared.Overlay), inSession)
 
 // secretInArgv looks at all command lines of the host while a command runs that
 // has a secret in its environment.
@@ -241,40 +243,39 @@ func first(act string) change {
 	return func(s *scene.Scene, t *scene.Trial) { t.First = append(t.First, s.Words(act)) }
 }
 
+// hidden is a probe of a hidden path, at which the action succeeds if it is not hidden.
+func hidden(id, title, hide, act string, trial ...change) Probe {
+	return Probe{ID: id, Title: title, hide: hide, act: act, trial: changes(trial...)}
+}
+
 // hiddenProbes are about paths that a command must neither read nor write.
 func hiddenProbes() []Probe {
-	// hidden is a probe of a hidden path, which can be read if it is not hidden.
-	hidden := func(id, title, hide, read string, trial change) Probe {
-		return Probe{ID: id, Title: title, hide: hide, act: "read-canary {canary} " + read, trial: trial}
-	}
-	const env, keys, deep = "{ws}/.env", "{ws}/keys", "{ws}/dir/sub/secret"
+	const env, keys, deep, readEnv = "{ws}/.env", "{ws}/keys", "{ws}/dir/sub/secret", "read-canary {canary} {ws}/.env"
 	// dir is hidden, and dir/sub shown in it.
 	const dir, sub = "{ws}/dir", "{ws}/dir/sub"
-	varLibCovered := change(inHostView).and(adding(shared.Entry{Path: "/var/lib", Access: shared.Private, Why: "a home"}))
+	varLibCovered := changes(inHostView, adding(shared.Entry{Path: "/var/lib", Access: shared.Private, Why: "a home"}))
 	return []Probe{
-		hidden("read.40", "a hidden file", env, env, nil),
-		hidden("read.41", "a file in a hidden directory", keys, "{ws}/keys/key", nil),
-		{ID: "read.42", Title: "the names in a hidden directory", hide: keys, act: "list {ws}/keys"},
+		hidden("read.40", "a hidden file", env, readEnv),
+		hidden("read.41", "a file in a hidden directory", keys, "read-canary {canary} {ws}/keys/key"),
+		hidden("read.42", "the names in a hidden directory", keys, "list {ws}/keys"),
 		{ID: "read.43", Title: "a hidden file through a symlink", prepare: linkTo(".env", "ws/alias"), hide: env, act: "read-canary {canary} {ws}/alias"},
 		{ID: "read.44", Title: "what a hidden symlink leads to", prepare: linkTo("keys/key", "ws/alias"), hide: "{ws}/alias", act: "read-canary {canary} {ws}/keys/key"},
-		hidden("read.45", "a hidden file through ..", env, "{ws}/sub/../.env {ws}/./sub/deep/../../.env", nil),
+		hidden("read.45", "a hidden file through ..", env, "read-canary {canary} {ws}/sub/../.env {ws}/./sub/deep/../../.env"),
 		{ID: "read.46", Title: "a hidden file through /proc/self", Only: OnlyLinux, hide: env,
 			act: "read-canary {canary} /proc/self/root{ws}/.env /proc/self/cwd/.env /proc/thread-self/cwd/.env"},
-		{ID: "read.47", Title: "a hidden file by another name, renamed", hide: env, act: "rename {ws}/.env {ws}/moved then read {ws}/moved"},
-		{ID: "read.48", Title: "a hidden file by another name, linked", hide: env, act: "link {ws}/.env {ws}/linked then read {ws}/linked"},
-		{ID: "read.49", Title: "a hidden file after its directory was renamed", hide: deep,
-			act: "rename {ws}/dir/sub {ws}/dir/other then read {ws}/dir/other/secret"},
-		hidden("read.50", "the same from the next command", deep, "{ws}/dir/other/secret", first("rename {ws}/dir/sub {ws}/dir/other")),
-		hidden("read.51", "the same after an ancestor was renamed", deep, "{ws}/away/sub/secret", first("rename {ws}/dir {ws}/away")),
-		{ID: "read.52", Title: "an ancestor of what is hidden renamed and put back otherwise", hide: deep,
-			act: "rename {ws}/dir {ws}/away then mkdir {ws}/dir then mkdir {ws}/dir/sub then create {ws}/dir/sub/secret"},
+		hidden("read.47", "a hidden file by another name, renamed", env, "rename {ws}/.env {ws}/moved then read {ws}/moved"),
+		hidden("read.48", "a hidden file by another name, linked", env, "link {ws}/.env {ws}/linked then read {ws}/linked"),
+		hidden("read.49", "a hidden file after its directory was renamed", deep, "rename {ws}/dir/sub {ws}/dir/other then read {ws}/dir/other/secret"),
+		hidden("read.50", "the same from the next command", deep, "read-canary {canary} {ws}/dir/other/secret", first("rename {ws}/dir/sub {ws}/dir/other")),
+		hidden("read.51", "the same after an ancestor was renamed", deep, "read-canary {canary} {ws}/away/sub/secret", first("rename {ws}/dir {ws}/away")),
+		hidden("read.52", "an ancestor of what is hidden renamed and put back otherwise", deep, "rename {ws}/dir {ws}/away then mkdir {ws}/dir then mkdir {ws}/dir/sub then create {ws}/dir/sub/secret"),
 		{ID: "read.53", Title: "a hidden file after what hides it was unmounted", Only: OnlyLinux, hide: env,
 			act: "-do umount2 {ws}/.env 2 then read-canary {canary} {ws}/.env"},
 		{ID: "read.54", Title: "the same in a nested user namespace", Only: OnlyLinux, hide: env,
 			act: "nested -do umount2 {ws}/.env 2 then read-canary {canary} {ws}/.env", Maybe: true},
 		{ID: "read.55", Title: "beneath what is hidden by a bind that is not recursive", Only: OnlyLinux, hide: env,
 			act: "nested do mount {ws} {ws}/sub 0 0x1000 0 then read-canary {canary} {ws}/sub/.env", Maybe: true},
-		{ID: "read.56", Title: "a hidden directory whose mode is changed", hide: keys, act: "-chmod {ws}/keys 0777 then read {ws}/keys/key"},
+		hidden("read.56", "a hidden directory whose mode is changed", keys, "-chmod {ws}/keys 0777 then read {ws}/keys/key"),
 		{ID: "read.57", Title: "a hidden file in a read-only mount", prepare: planting("shown/.env"), show: "{shown}", hide: "{shown}/.env",
 			act: "read-canary {canary} {shown}/.env"},
 		{ID: "read.58", Title: "a file beside what is shown in a hidden directory", prepare: planting("ws/dir/beside"), show: sub, hide: dir,
@@ -298,14 +299,14 @@ func hiddenProbes() []Probe {
 		{ID: "read.63", Title: "what is shown in a hidden directory can be read", Works: true, show: sub, hide: dir, act: "read {ws}/dir/sub/secret"},
 		{ID: "read.64", Title: "what is hidden in what is shown in a hidden directory", show: sub, hide: dir + " " + deep,
 			act: "read-canary {canary} {ws}/dir/sub/secret"},
-		hidden("read.67", "a hidden file, from a terminal", env, env, onTerminal),
-		hidden("read.68", "a hidden file, from a script", env, env, func(_ *scene.Scene, t *scene.Trial) { t.Script = true }),
-		hidden("read.69", "a hidden file, with the host's network", env, env, onHostNetwork),
-		hidden("read.70", "a hidden file, in the host's view", env, env, inHostView),
-		{ID: "read.71", Title: "a hidden file, in a session", prepare: makeDir("session"), hide: env, act: "read-canary {canary} {ws}/.env", trial: inSession},
+		hidden("read.67", "a hidden file, from a terminal", env, readEnv, onTerminal),
+		hidden("read.68", "a hidden file, from a script", env, readEnv, func(_ *scene.Scene, t *scene.Trial) { t.Script = true }),
+		hidden("read.69", "a hidden file, with the host's network", env, readEnv, onHostNetwork),
+		hidden("read.70", "a hidden file, in the host's view", env, readEnv, inHostView),
+		{ID: "read.71", Title: "a hidden file, in a session", prepare: makeDir("session"), hide: env, act: readEnv, trial: inSession},
 		{ID: "read.65", Title: "the names in a directory of the host's view that memory covers", Only: OnlyLinux, trial: varLibCovered,
 			act: "list /var/lib", grant: unprotected},
 		{ID: "read.66", Title: "what is shown in a directory of the host's view that memory covers can be read", Only: OnlyLinux, Works: true,
-			trial: varLibCovered.and(elsewhere("/var/lib/sbxhost-probe/shown")), act: "read /var/lib/sbxhost-probe/shown/file"},
+			trial: changes(varLibCovered, elsewhere("/var/lib/sbxhost-probe/shown")), act: "read /var/lib/sbxhost-probe/shown/file"},
 	}
 }

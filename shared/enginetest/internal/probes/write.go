@@ -41,16 +41,17 @@ func writeProbes() []Probe {
 	}
 	capOf := func(id, place string, trial change) Probe {
 		return Probe{ID: id, Title: "more than the cap of " + place, Features: shared.Features{shared.FeatureLimitTempSize},
-			act: "fill " + place + " 16777216", trial: limiting(shared.Limits{TempSize: 8 << 20}).and(trial), grant: limiting(shared.Limits{TempSize: 64 << 20})}
+			act: "fill " + place + " 16777216", trial: changes(limiting(shared.Limits{TempSize: 8 << 20}), trial), grant: limiting(shared.Limits{TempSize: 64 << 20})}
 	}
+	outside := showing("{outside}", shared.ReadWrite)
 	ofSharedMemory := capOf("write.46", "/dev/shm", nil)
 	ofSharedMemory.Only = OnlyLinux
 	ofHome := capOf("write.85", "{dir}/home", inHome)
 	ofHome.prepare = makeDir("home")
 	return []Probe{
-		{ID: "write.01", Title: "a file that no mount shows", act: "append {outside}/secret", grant: showing("{outside}", shared.ReadWrite)},
+		{ID: "write.01", Title: "a file that no mount shows", act: "append {outside}/secret", grant: outside},
 		{ID: "write.02", Title: "the same through a symlink in the workspace", prepare: linkTo("{outside}", "ws/link"),
-			act: "append {ws}/link/secret", grant: showing("{outside}", shared.ReadWrite)},
+			act: "append {ws}/link/secret", grant: outside},
 		readOnly("write.03", "an existing file of a read-only mount", "append {shown}/file"),
 		readOnly("write.04", "a new file in a read-only mount", "create {shown}/new"),
 		readOnly("write.05", "removing from a read-only mount", "unlink {shown}/file"),
@@ -70,22 +71,22 @@ func writeProbes() []Probe {
 			act: "-do mount {shown} {shown} 0 0x1000 0 then do mount 0 {shown} 0 0x1020 0 then create {shown}/remounted then -do umount2 {shown} 2"},
 		{ID: "write.16", Title: "a read-only mount inside the writable workspace", show: "{ws}/sub", act: "append {ws}/sub/deep/file", grant: writable},
 		{ID: "write.81", Title: "a read-only file in a writable mount in a read-only one in the workspace", show: "{ws}/sub",
-			trial: showing("{ws}/sub/deep", shared.ReadWrite).and(showing("{ws}/sub/deep/file", shared.ReadOnly)), act: "append {ws}/sub/deep/file", grant: writable},
+			trial: changes(showing("{ws}/sub/deep", shared.ReadWrite), showing("{ws}/sub/deep/file", shared.ReadOnly)), act: "append {ws}/sub/deep/file", grant: writable},
 		{ID: "write.80", Title: "what is shown read-only at another path", trial: elsewhere("{ws}/sub"), act: "append {ws}/sub/file", grant: writable},
 		{ID: "write.17", Title: "renaming such a mount away", show: "{ws}/sub/deep", act: "rename {ws}/sub/deep {ws}/sub/moved", grant: unprotected},
 		{ID: "write.18", Title: "renaming an ancestor of such a mount away, to put another there", show: "{ws}/sub/deep",
 			act: "rename {ws}/sub {ws}/away then mkdir {ws}/sub then mkdir {ws}/sub/deep then create {ws}/sub/deep/made", grant: unprotected},
 		{ID: "write.74", Title: "a protected directory whose parent an earlier command has renamed",
-			trial: showIfThere("{ws}/sub/deep").and(first("rename {ws}/sub {ws}/away")), act: "append {ws}/away/deep/file", grant: unprotected},
+			trial: changes(showIfThere("{ws}/sub/deep"), first("rename {ws}/sub {ws}/away")), act: "append {ws}/away/deep/file", grant: unprotected},
 		{ID: "write.75", Title: "a protected file whose directory an earlier command has renamed",
-			trial: showIfThere("{ws}/sub/deep/file").and(first("rename {ws}/sub/deep {ws}/sub/away")), act: "append {ws}/sub/away/file", grant: unprotected},
+			trial: changes(showIfThere("{ws}/sub/deep/file"), first("rename {ws}/sub/deep {ws}/sub/away")), act: "append {ws}/sub/away/file", grant: unprotected},
 		{ID: "write.76", Title: "another file renamed over a protected one", show: "{ws}/sub/deep/file",
 			act: "rename {ws}/file {ws}/sub/deep/file", grant: unprotected},
 		{ID: "write.77", Title: "a single file that is protected", show: "{ws}/sub/deep/file", act: "append {ws}/sub/deep/file", grant: writable},
 		{ID: "write.19", Title: "the workspace itself, when it is shown read-only", trial: workspaceAs(shared.ReadOnly),
 			act: "create {ws}/new", grant: workspaceAs(shared.ReadWrite)},
 		{ID: "write.20", Title: "a writable mount inside a read-only one can be written", Works: true,
-			trial: workspaceAs(shared.ReadOnly).and(showing("{ws}/sub", shared.ReadWrite)), act: "create {ws}/sub/new"},
+			trial: changes(workspaceAs(shared.ReadOnly), showing("{ws}/sub", shared.ReadWrite)), act: "create {ws}/sub/new"},
 		{ID: "write.21", Title: "the workspace can be written", Works: true, act: "create {ws}/new", after: func(s *scene.Scene) error {
 			_, err := os.Stat(s.Path("ws/new"))
 			return err
@@ -94,7 +95,7 @@ func writeProbes() []Probe {
 			act: "create-remove /usr/sbxhost-probe /etc/sbxhost-probe /bin/sbxhost-probe /sbxhost-probe /opt/sbxhost-probe"},
 		{ID: "write.23", Title: "the same in the host's view", Maybe: true, trial: inHostView,
 			act: "create-remove /usr/sbxhost-probe-2 /etc/sbxhost-probe-2 /var/sbxhost-probe-2 /sbxhost-probe-2 /srv/sbxhost-probe-2"},
-		{ID: "write.89", Title: "a file that no mount shows, in the host's view", trial: inHostView, act: "append {outside}/secret", grant: showing("{outside}", shared.ReadWrite)},
+		{ID: "write.89", Title: "a file that no mount shows, in the host's view", trial: inHostView, act: "append {outside}/secret", grant: outside},
 		{ID: "write.24", Title: "memory without a cap: /, /dev and /run", Only: OnlyLinux, act: "create-uncapped /new /dev/new /run/new /var/new",
 			grant: does("create-remove {ws}/new")},
 		linux("write.25", "core_pattern", "rewrite /proc/sys/kernel/core_pattern"),
@@ -143,14 +144,14 @@ func leftoverProbes() []Probe {
 		{ID: "write.61", Title: "hiding a path that is not there leaves no stub", Works: true, prepare: rememberTree,
 			hide: "{ws}/missing {ws}/none/missing", trial: first("nothing"), act: "nothing", after: treeUnchanged},
 		{ID: "write.64", Title: "a hidden file cannot be written", prepare: rememberTree, hide: "{ws}/.env", act: "read {ws}/.env then append {ws}/.env", after: treeUnchanged},
-		{ID: "write.65", Title: "a hidden file cannot be removed", hide: "{ws}/.env", act: "unlink {ws}/.env"},
-		{ID: "write.66", Title: "nothing can be made in a hidden directory", hide: "{ws}/keys", act: "create {ws}/keys/new"},
+		hidden("write.65", "a hidden file cannot be removed", "{ws}/.env", "unlink {ws}/.env"),
+		hidden("write.66", "nothing can be made in a hidden directory", "{ws}/keys", "create {ws}/keys/new"),
 		{ID: "write.83", Title: "nor beside what is shown in one", show: "{ws}/dir/sub", hide: "{ws}/dir", act: "create {ws}/dir/new"},
 		{ID: "write.67", Title: "a destination beneath a symlink of the workspace makes nothing elsewhere", Refusal: true, Works: true,
 			prepare: linkTo("{outside}", "ws/evil"), trial: elsewhere("{ws}/evil/made"), act: "nothing", after: notOnHost("{outside}/made")},
 		{ID: "write.68", Title: "nor does one beneath a symlink to a launcher's own view of the host", Refusal: true, Works: true,
 			prepare: all(linkTo("/oldroot{outside}", "ws/evil"), linkTo("/newroot{outside}", "ws/evil2")),
-			trial:   elsewhere("{ws}/evil/made").and(elsewhere("{ws}/evil2/made")), act: "nothing", after: notOnHost("{outside}/made")},
+			trial:   changes(elsewhere("{ws}/evil/made"), elsewhere("{ws}/evil2/made")), act: "nothing", after: notOnHost("{outside}/made")},
 		{ID: "write.69", Title: "a destination that is a symlink of the workspace is not followed", Refusal: true, Works: true,
 			prepare: all(makeDir("outside/dir"), linkTo("{outside}/dir", "ws/evil")), trial: elsewhere("{ws}/evil/made"), act: "nothing", after: notOnHost("{outside}/dir/made")},
 		{ID: "write.70", Title: "a source that became a symlink after Open", Unmodelled: decidedByEngine, custom: swappedSource},
