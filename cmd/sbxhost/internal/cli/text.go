@@ -60,12 +60,8 @@ func IsTerminal(stream any) bool {
 
 // Size returns a terminal's size in characters; zero if stream is not a terminal.
 func Size(stream any) (columns, rows int) {
-	if !IsTerminal(stream) {
-		return 0, 0
-	}
-	columns, rows, err := term.GetSize(int(stream.(interface{ Fd() uintptr }).Fd()))
-	if err != nil {
-		return 0, 0
+	if f, ok := stream.(interface{ Fd() uintptr }); ok {
+		columns, rows, _ = term.GetSize(int(f.Fd()))
 	}
 	return columns, rows
 }

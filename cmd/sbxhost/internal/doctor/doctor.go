@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -56,10 +57,7 @@ func Command(a *cli.App, fs *flag.FlagSet) func() error {
 				status = 0
 			}
 		}
-		if err := a.Result(*asJSON, report, report.text()); err != nil {
-			return err
-		}
-		return cli.Exit(status)
+		return cmp.Or(a.Result(*asJSON, report, report.text()), cli.Exit(status))
 	})
 }
 

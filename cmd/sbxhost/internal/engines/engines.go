@@ -101,10 +101,7 @@ func ProbeNamed(ctx context.Context, a *cli.App, h *host.Host, asked []string, a
 			status = StatusNotReady
 		}
 	}
-	if err := a.Result(asJSON, list, b.String()); err != nil {
-		return err
-	}
-	return cli.Exit(status)
+	return cmp.Or(a.Result(asJSON, list, b.String()), cli.Exit(status))
 }
 
 // probeLimit is longer than the probe of any engine of sbxhost takes.

@@ -4,6 +4,7 @@ package keep
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -67,10 +68,7 @@ func SessionsList(a *cli.App, fs *flag.FlagSet) func() error {
 				text += processesText(s.Name, s.Processes)
 			}
 		}
-		if err := a.Result(*asJSON, list, text); err != nil {
-			return err
-		}
-		return cli.Exit(status)
+		return cmp.Or(a.Result(*asJSON, list, text), cli.Exit(status))
 	}
 }
 
@@ -133,10 +131,7 @@ func SessionsRm(a *cli.App, fs *flag.FlagSet) func() error {
 				removed = append(removed, name)
 			}
 		}
-		if err := a.Result(*asJSON, removed, ""); err != nil {
-			return err
-		}
-		return cli.Exit(status)
+		return cmp.Or(a.Result(*asJSON, removed, ""), cli.Exit(status))
 	}
 }
 

@@ -103,7 +103,7 @@ func ask(ctx context.Context, a *cli.App, question func(host.TerminalSize) strin
 		if !terminal.InBackground(tty) {
 			tty.WriteString("\r\n")
 		}
-		return "", err
+		return "", fmt.Errorf("%w: %w", errNoAnswer, err)
 	}
 	return strings.ToLower(strings.TrimSpace(line)), nil
 }
@@ -171,10 +171,10 @@ func readAnswer(ctx context.Context, tty *os.File) (string, error) {
 		if _, err := unix.Select(max(fd, done)+1, &ready, nil, nil, timeout); err == unix.EINTR {
 			continue
 		} else if err != nil {
-			return "", fmt.Errorf("%w: %w", errNoAnswer, err)
+			return "", err
 		}
 		if ready.IsSet(done) || ctx.Err() != nil {
-			return "", fmt.Errorf("%w: %w", errNoAnswer, context.Cause(ctx))
+			return "", context.Cause(ctx)
 		}
 		if !ready.IsSet(fd) || terminal.InBackground(tty) {
 			continue
@@ -184,9 +184,9 @@ func readAnswer(ctx context.Context, tty *os.File) (string, error) {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			return "", fmt.Errorf("%w: %w", errNoAnswer, err)
+			return "", err
 		case n == 0:
-			return "", fmt.Errorf("%w: the terminal's input has ended", errNoAnswer)
+			return "", errors.New("the terminal's input has ended")
 		}
 		line = append(line, buf[:n]...)
 		// If a program has left the terminal raw, these arrive as bytes: Enter, and ^C, ^D, ^Z and
@@ -195,9 +195,9 @@ func readAnswer(ctx context.Context, tty *os.File) (string, error) {
 		case i >= 0 && (line[i] == '\n' || line[i] == '\r'):
 			return string(line[:i]), nil
 		case i >= 0:
-			return "", fmt.Errorf("%w: it was given up", errNoAnswer)
+			return "", errors.New("it was given up")
 		case len(line) > maxAnswer:
-			return "", fmt.Errorf("%w: it was no answer", errNoAnswer)
+			return "", errors.New("it was no answer")
 		}
 	}
 }
