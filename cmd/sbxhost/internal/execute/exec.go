@@ -44,7 +44,7 @@ type Execution struct {
 	flags      setup.Flags
 	args       []string
 	quiet      bool // prints neither notes nor hints
-	noNotes    bool // prints only hints
+	noNotes    bool // prints no notes
 	trace      bool
 	resultPath string
 	eventsTo   string
@@ -69,6 +69,7 @@ func (e *Execution) register(fs *flag.FlagSet) {
 		if e.quiet, err = strconv.ParseBool(s); err != nil {
 			err = errors.New("write -quiet or -quiet=notes")
 		}
+		e.noNotes = e.quiet
 		return err
 	})
 	fs.BoolVar(&e.flags.Keep, "keep", false, "")

@@ -63,7 +63,7 @@ const maxRepositories = 10
 // event prints events that a person should know while the command runs.
 func (e *Execution) event(ev shared.Event) {
 	e.events.event(ev)
-	if e.quiet || e.noNotes {
+	if e.noNotes {
 		return
 	}
 	switch ev.Kind {

@@ -64,7 +64,7 @@ func (e *Execution) prepare(p *preparation, ctx, reading context.Context, begin 
 		return err
 	}
 	s := p.setup
-	if main := e.MainWorktree(s.Origin); !e.quiet && !e.noNotes && e.Trusts(main) {
+	if main := e.MainWorktree(s.Origin); !e.noNotes && e.Trusts(main) {
 		e.Say(fmt.Sprintf("this worktree has no configuration, and the %v one holds; for that of the main worktree: -config %s", s.Origin, cli.ShellQuote(main)))
 	}
 	if err := p.open(e, s.Options); err != nil {
@@ -87,7 +87,7 @@ func (e *Execution) prepare(p *preparation, ctx, reading context.Context, begin 
 		cmd.Timeout = max(timeout-time.Since(begin), 1)
 	}
 	for _, name := range cmd.Env {
-		if _, set := e.LookupEnv(name); !set && !strings.Contains(name, "=") && !e.quiet && !e.noNotes {
+		if _, set := e.LookupEnv(name); !set && !strings.Contains(name, "=") && !e.noNotes {
 			e.Say("-env " + name + ": this variable is not set")
 		}
 	}
@@ -103,7 +103,7 @@ func (e *Execution) prepare(p *preparation, ctx, reading context.Context, begin 
 		e.printUnsandboxed(d, report.Engine)
 		e.events.decided(report)
 	}
-	if !e.quiet && !e.noNotes || p.events != nil {
+	if !e.noNotes || p.events != nil {
 		cmd.Events = e.event
 	}
 	e.connect(cmd, hungUp)
