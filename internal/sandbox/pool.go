@@ -94,7 +94,11 @@ func (p *Pool) slot(ctx context.Context, t *Target, via Route) (*slot, error) {
 		s.used = p.uses
 		if s.implicit {
 			idle = p.dropIdle()
-			p.noteBinds(t.Definition.BindPaths)
+			for _, b := range t.Definition.BindPaths { // which its commands can write to
+				if b.Writable && !slices.Contains(p.implicitBinds, b) {
+					p.implicitBinds = append(p.implicitBinds, b)
+				}
+			}
 		}
 		p.mu.Unlock()
 		for _, sb := range idle {
@@ -167,15 +171,6 @@ func (s *slot) closeRetired(ctx context.Context, all bool) error {
 	return errors.Join(errs...)
 }
 
-// noteBinds records binds that commands of an implicit definition can write to. p.mu is held.
-func (p *Pool) noteBinds(binds []view.Bind) {
-	for _, b := range binds {
-		if b.Writable && !slices.Contains(p.implicitBinds, b) {
-			p.implicitBinds = append(p.implicitBinds, b)
-		}
-	}
-}
-
 // ImplicitBinds are the writable binds of implicit definitions. p may be nil.
 func (p *Pool) ImplicitBinds() []view.Bind {
 	if p == nil {
@@ -186,6 +181,12 @@ func (p *Pool) ImplicitBinds() []view.Bind {
 	return slices.Clone(p.implicitBinds)
 }
 
+func (p *Pool) allSlots() []*slot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.slots))
+}
+
 // closeTimeout bounds how long an engine may take to end its commands, before it is killed with
 // them.
 const closeTimeout = 5 * time.Second
@@ -194,11 +195,8 @@ const closeTimeout = 5 * time.Second
 func (p *Pool) Close(patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	p.mu.Lock()
-	slots := slices.Collect(maps.Values(p.slots))
-	p.mu.Unlock()
 	var errs []error
-	for _, s := range slots {
+	for _, s := range p.allSlots() {
 		if s.lock.Acquire(ctx) != nil {
 			continue // its user finds the Host closed
 		}

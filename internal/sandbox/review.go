@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path"
 	"slices"
@@ -62,20 +61,22 @@ func (p *Pool) joinReview(ctx context.Context, name string, def *view.Definition
 		} else if errors.Is(err, review.ErrInUse) {
 			return nil, err
 		}
-		return nil, view.Invalid("review", err.Error(), reviewHint(err))
+		return nil, unusable(err)
 	}
 	p.reviews.uses[def.Review] = use
 	return use, nil
 }
 
-func reviewHint(err error) string {
+// unusable says why a definition cannot have its review.
+func unusable(err error) error {
+	hint := ""
 	switch {
 	case errors.Is(err, review.ErrPlace):
-		return "leave review out, or move the workspace into a directory of your own on the same file system"
+		hint = "leave review out, or move the workspace into a directory of your own on the same file system"
 	case errors.Is(err, review.ErrCredentials):
-		return "give these commands a review of another name"
+		hint = "give these commands a review of another name"
 	}
-	return ""
+	return view.Invalid("review", err.Error(), hint)
 }
 
 // addLayers records the sources of a review's overlays before commands see them.
@@ -83,7 +84,7 @@ func addLayers(ctx context.Context, use *review.Review, out *facts.Resolution) e
 	for _, source := range layers(&out.Spec) {
 		upper, lock := shared.KeptOverlay(&out.Spec.Session, uint32(os.Geteuid()), source)
 		if err := use.Add(ctx, source, upper, lock, out.GitDirs...); err != nil {
-			return view.Invalid("review", err.Error(), reviewHint(err))
+			return unusable(err)
 		}
 	}
 	return nil
@@ -146,11 +147,8 @@ func (p *Pool) leaveReview(ctx context.Context, name string) error {
 	p.reviews.mu.Lock()
 	p.reviews.joined[name] = false
 	p.reviews.mu.Unlock()
-	p.mu.Lock()
-	slots := slices.Collect(maps.Values(p.slots))
-	p.mu.Unlock()
 	var errs []error
-	for _, s := range slots {
+	for _, s := range p.allSlots() {
 		if err := s.lock.Acquire(ctx); err != nil {
 			return err
 		}
