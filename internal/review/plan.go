@@ -186,6 +186,9 @@ func (p *planner) change(i int) (int, error) {
 	if err := p.access(c.host()); err != nil {
 		return 0, err
 	}
+	setAside := func(phase int, changes []Change) {
+		p.add(phase, withOld(Step{Do: "move", From: c.host(), To: p.slot(), Ino: c.Old.ino}, changes))
+	}
 	switch {
 	case c.Op == Mode:
 		phase := c.phase()
@@ -198,7 +201,7 @@ func (p *planner) change(i int) (int, error) {
 		return i + 1, nil // it stays, with the rest of its contents
 	case c.Op == Deleted:
 		p.takesAway(c)
-		p.add(c.phase(), withOld(Step{Do: "move", From: c.host(), To: p.slot(), Ino: c.Old.ino}, p.changes[i:end]))
+		setAside(c.phase(), p.changes[i:end])
 		return end, nil
 	case c.Op == Modified && c.Old.Kind == Directory && !all:
 		return 0, fmt.Errorf("%q: the directory becomes a %s: %w; choose all that was in it, or leave it out", c.path, c.New.Kind, ErrPart)
@@ -206,7 +209,7 @@ func (p *planner) change(i int) (int, error) {
 		return end, p.put(p.changes[i:end])
 	case c.New.Kind == Directory:
 		if c.Op == Modified {
-			p.add(making, withOld(Step{Do: "move", From: c.host(), To: p.slot(), Ino: c.Old.ino}, p.changes[i:i+1]))
+			setAside(making, p.changes[i:i+1])
 		}
 		return i + 1, p.makeDirectory(c)
 	}
