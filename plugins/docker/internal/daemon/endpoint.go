@@ -59,14 +59,11 @@ func Find(s Surroundings) (endpoint, error) {
 		meta := filepath.Join(dir, "contexts", "meta", hex.EncodeToString(sum[:]), "meta.json")
 		raw, err := s.read(meta)
 		if err != nil {
-			return endpoint{}, &shared.Error{Kind: shared.ErrUnavailable,
-				Message: fmt.Sprintf("the Docker context %q (%s) does not exist: %v", context, origin, err),
-				Hint:    "choose one that `docker context ls` shows"}
+			return unusable("choose one that `docker context ls` shows", "the Docker context %q (%s) does not exist: %v", context, origin, err)
 		}
 		host := decoded[contextMeta](raw).Endpoints["docker"].Host
 		if host == "" {
-			return endpoint{}, &shared.Error{Kind: shared.ErrUnavailable,
-				Message: fmt.Sprintf("the Docker context %q has no endpoint", context), Hint: "set DOCKER_HOST"}
+			return unusable("set DOCKER_HOST", "the Docker context %q has no endpoint", context)
 		}
 		return unixEndpoint(host, fmt.Sprintf("the Docker context %q", context))
 	}
@@ -78,17 +75,21 @@ func Find(s Surroundings) (endpoint, error) {
 	return endpoint{defaultSocket, "the default socket"}, nil
 }
 
+// unusable says why no daemon can be used.
+func unusable(hint, format string, args ...any) (endpoint, error) {
+	return endpoint{}, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
 func unixEndpoint(host, origin string) (endpoint, error) {
 	socket, ok := strings.CutPrefix(host, "unix://")
 	if !ok {
 		scheme, _, _ := strings.Cut(host, ":")
-		return endpoint{}, &shared.Error{Kind: shared.ErrUnavailable,
-			// Do not show the whole address: it may have a password.
-			Message: fmt.Sprintf("%s names a daemon with a %q address, which may be on another machine; this engine binds the workspace and a socket into containers", origin, scheme),
-			Hint:    "point DOCKER_HOST at the unix socket of a local daemon, such as unix://" + defaultSocket}
+		// Do not show the whole address: it may have a password.
+		return unusable("point DOCKER_HOST at the unix socket of a local daemon, such as unix://"+defaultSocket,
+			"%s names a daemon with a %q address, which may be on another machine; this engine binds the workspace and a socket into containers", origin, scheme)
 	}
 	if !filepath.IsAbs(socket) || strings.IndexByte(socket, 0) >= 0 {
-		return endpoint{}, &shared.Error{Kind: shared.ErrUnavailable, Message: fmt.Sprintf("%s: %q is not an absolute path", origin, socket)}
+		return unusable("", "%s: %q is not an absolute path", origin, socket)
 	}
 	return endpoint{filepath.Clean(socket), origin}, nil
 }
