@@ -13,24 +13,21 @@ import (
 )
 
 type options struct {
-	Level *int `json:"level"`
+	Level int `json:"level"`
 }
 
 func level(spec *shared.Spec) (int, error) {
-	var o options
+	o := options{Level: 19}
 	if len(spec.Options) > 0 {
 		if err := json.Unmarshal(spec.Options, &o); err != nil {
 			return 0, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config", Message: err.Error()}
 		}
 	}
-	switch {
-	case o.Level == nil:
-		return 19, nil
-	case *o.Level < 0 || *o.Level > 19:
+	if o.Level < 0 || o.Level > 19 {
 		return 0, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "config.level",
 			Message: "is not from 0 to 19", Hint: "19 is the lowest priority"}
 	}
-	return *o.Level, nil
+	return o.Level, nil
 }
 
 func main() { shared.Serve(engine()) }
