@@ -84,15 +84,27 @@ func split(act []string, word string) (parts [][]string) {
 // was refused.
 type action func(args []string) (detail string, err error)
 
-// absentError says that a machine lacks what an action is about.
-type absentError struct{ why string }
+// verdictError is the error of an action that is Absent or Broken.
+type verdictError struct {
+	kind Kind
+	error
+}
 
-func (e *absentError) Error() string { return e.why }
+func absent(why string) error { return verdictError{Absent, errors.New(why)} }
 
-// brokenError is an action that could not be tried.
-type brokenError struct{ error }
+func broken(format string, args ...any) error {
+	return verdictError{Broken, fmt.Errorf(format, args...)}
+}
 
-func broken(format string, args ...any) error { return brokenError{fmt.Errorf(format, args...)} }
+// kindOf returns the kind of verdict on an action with this error.
+func kindOf(err error) Kind {
+	if e, ok := errors.AsType[verdictError](err); ok {
+		return e.kind
+	} else if err != nil {
+		return Denied
+	}
+	return Got
+}
 
 // tried ends an action that cannot be tried because of an error.
 func tried(err error) {
@@ -142,10 +154,10 @@ func filled(args []string) (list []string) {
 func carryOut(act []string) (detail string, err error) {
 	for _, way := range split(act, "or") {
 		detail, refused := goThrough(Steps(way))
-		if refused == nil || errors.As(refused, new(brokenError)) {
+		if kind := kindOf(refused); kind == Got || kind == Broken {
 			return detail, refused
 		}
-		if err == nil || errors.As(err, new(*absentError)) {
+		if err == nil || kindOf(err) == Absent {
 			err = refused
 		}
 	}
@@ -157,8 +169,8 @@ func goThrough(steps [][]string) (detail string, err error) {
 	defer func() {
 		switch v := recover().(type) {
 		case nil:
-		case brokenError, *absentError:
-			err = v.(error)
+		case verdictError:
+			err = v
 		default:
 			panic(v)
 		}
@@ -202,17 +214,10 @@ func act(words []string) {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGSYS)
 	detail, err := carryOut(words)
-	v := Verdict{Got, detail}
-	switch {
-	case err == nil:
-	case errors.As(err, new(brokenError)):
-		v = Verdict{Broken, err.Error()}
-	case errors.As(err, new(*absentError)):
-		v = Verdict{Absent, err.Error()}
-	default:
-		v = Verdict{Denied, err.Error()}
+	if err != nil {
+		detail = err.Error()
 	}
-	say(v)
+	say(Verdict{kindOf(err), detail})
 }
 
 func say(v Verdict) {
@@ -225,6 +230,16 @@ func say(v Verdict) {
 		text = []byte(`{"verdict":"broken"}`)
 	}
 	os.Stdout.WriteString("\n" + Prefix + string(text) + "\n")
+}
+
+// onOne is the action that carries out f for its first argument.
+func onOne(f func(path string) error) action {
+	return func(args []string) (string, error) { return "", f(args[0]) }
+}
+
+// onTwo is the same for the first two.
+func onTwo(f func(from, to string) error) action {
+	return func(args []string) (string, error) { return "", f(args[0], args[1]) }
 }
 
 // anyOf is the action that carries out f for each argument.

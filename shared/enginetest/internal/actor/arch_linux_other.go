@@ -5,5 +5,5 @@ package actor
 var archCalls map[string]uintptr
 
 func int80Keyctl([]string) (string, error) {
-	return "", &absentError{"this architecture has one entry"}
+	return "", absent("this architecture has one entry")
 }

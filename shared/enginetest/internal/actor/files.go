@@ -44,12 +44,12 @@ func fileActions() map[string]action {
 			return "was written", writeTo(path, os.O_WRONLY|os.O_APPEND, "written inside")
 		}),
 		"write":    func(args []string) (string, error) { return "was written", writeTo(args[0], os.O_WRONLY, args[1]) },
-		"unlink":   func(args []string) (string, error) { return "", os.Remove(args[0]) },
-		"rename":   func(args []string) (string, error) { return "", os.Rename(args[0], args[1]) },
-		"link":     func(args []string) (string, error) { return "", os.Link(args[0], args[1]) },
-		"mkdir":    func(args []string) (string, error) { return "", os.Mkdir(args[0], 0o755) },
+		"unlink":   onOne(os.Remove),
+		"rename":   onTwo(os.Rename),
+		"link":     onTwo(os.Link),
+		"mkdir":    onOne(func(dir string) error { return os.Mkdir(dir, 0o755) }),
 		"truncate": truncate,
-		"times":    func(args []string) (string, error) { return "", os.Chtimes(args[0], time.Now(), time.Now()) },
+		"times":    onOne(func(path string) error { return os.Chtimes(path, time.Now(), time.Now()) }),
 		"chmod": func(args []string) (string, error) { // PATH MODE
 			if err := syscall.Chmod(args[0], mode(args[1])); err != nil {
 				return "", err
@@ -58,14 +58,14 @@ func fileActions() map[string]action {
 		},
 		"create-mode": createMode,
 		"has-mode":    hasMode,
-		"chown":       func(args []string) (string, error) { return "", os.Lchown(args[0], os.Getuid()+1, os.Getgid()+1) },
+		"chown":       onOne(func(path string) error { return os.Lchown(path, os.Getuid()+1, os.Getgid()+1) }),
 		"fill":        fill,
 		"descriptors": descriptors,
 		"stat": func(args []string) (string, error) {
 			_, err := os.Lstat(args[0])
 			return "is there", err
 		},
-		"mkfifo": func(args []string) (string, error) { return "was made", syscall.Mkfifo(args[0], 0o600) },
+		"mkfifo": onOne(func(path string) error { return syscall.Mkfifo(path, 0o600) }),
 		"is-fifo": func(args []string) (string, error) {
 			info, err := os.Lstat(args[0])
 			if err == nil && info.Mode()&fs.ModeNamedPipe == 0 {
@@ -224,7 +224,7 @@ func hasMode(args []string) (string, error) { // PATH MODE
 func fill(args []string) (string, error) {
 	f, err := os.Create(filepath.Join(args[0], "filler"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", &absentError{"there is no " + args[0]}
+		return "", absent("there is no " + args[0])
 	}
 	tried(err)
 	defer os.Remove(f.Name())

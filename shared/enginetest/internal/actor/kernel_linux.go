@@ -51,7 +51,7 @@ func do(args []string) unix.Errno {
 		number, ok = archCalls[args[0]]
 	}
 	if !ok {
-		panic(&absentError{"there is no such call on this architecture"})
+		panic(absent("there is no such call on this architecture"))
 	}
 	var a [6]uintptr
 	var texts [][]byte

@@ -240,7 +240,7 @@ func answer(l net.Listener, text string) error {
 // that is what it says.
 func orNoSocket(err error) error {
 	if call, ok := errors.AsType[*os.SyscallError](err); ok && call.Syscall == "socket" && errors.Is(err, syscall.EPERM) {
-		return &absentError{"no such sockets can be made: " + err.Error()}
+		return absent("no such sockets can be made: " + err.Error())
 	}
 	return err
 }
