@@ -3,6 +3,7 @@ package driver
 import (
 	"fmt"
 	"maps"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -145,10 +146,7 @@ func publish(agent agentConfig, sandbox string, def host.Definition, task *proto
 		if task.NetworkIsolationSpec.GetMode() == proto.NetworkIsolationSpec_GROUP {
 			address, outside = "0.0.0.0", inside // in the group's namespace; Nomad leads the node's port there
 		}
-		if strings.Contains(address, ":") {
-			address = "[" + address + "]"
-		}
-		list = append(list, fmt.Sprintf("%s:%d:%d", address, outside, inside))
+		list = append(list, fmt.Sprintf("%s:%d", net.JoinHostPort(address, fmt.Sprint(outside)), inside))
 	}
 	return list, nil
 }
