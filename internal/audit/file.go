@@ -21,13 +21,15 @@ import (
 var lockPatience = 15 * time.Second
 
 func (l *Log) append(r Record) error {
-	f, err := l.open()
+	// It follows no symlink, also on the way, and does not wait for the reader of a fifo: a command could
+	// have put either there to redirect the log.
+	fd, err := hostpath.OpenOrMake(l.path, unix.O_RDWR|unix.O_APPEND|unix.O_NONBLOCK|unix.O_CLOEXEC)
 	if errors.Is(err, unix.ELOOP) {
-		err = fmt.Errorf("%s is a symlink or behind one, which is not followed: name the file that it leads to", l.path)
+		return fmt.Errorf("%s is a symlink or behind one, which is not followed: name the file that it leads to", l.path)
+	} else if err != nil {
+		return hostpath.OpenError(l.path, err)
 	}
-	if err != nil {
-		return err
-	}
+	f := os.NewFile(uintptr(fd), l.path)
 	defer f.Close() // this also gives up the lock
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -98,16 +100,6 @@ func (l *Log) refuseStranger(st *unix.Stat_t) error {
 		return fmt.Errorf("%s belongs to user %d, not to you (%d), and its directory does not: log to a directory of your own", l.path, st.Uid, os.Geteuid())
 	}
 	return nil
-}
-
-// open follows no symlink, also on the way, and does not wait for the reader of a fifo: a command
-// could have put either there to redirect the log.
-func (l *Log) open() (*os.File, error) {
-	fd, err := hostpath.OpenOrMake(l.path, unix.O_RDWR|unix.O_APPEND|unix.O_NONBLOCK|unix.O_CLOEXEC)
-	if err != nil {
-		return nil, hostpath.OpenError(l.path, err)
-	}
-	return os.NewFile(uintptr(fd), l.path), nil
 }
 
 func lock(f *os.File) error {
