@@ -81,7 +81,7 @@ func measureServed(ctx context.Context, s *scene, o options, r *report) {
 	}
 	const plainPaused, sbxPaused = "plain bwrap, after a pause", "sbx, after a pause"
 	r.compare(ctx, fmt.Sprintf("Commands with pauses of %v", pause), []contender{paused(plainPaused, plainIn), paused(sbxPaused, sbxIn)}, min(o.rounds, 40))
-	r.atMost(sbxPaused+", of plain bwrap", r.of(sbxPaused, plainPaused), 1.5, "x")
+	r.near(sbxPaused, plainPaused, 1.5)
 	together := func(name string, call func(dir string, i int) *exec.Cmd) contender {
 		return contender{name: name, run: func() error {
 			errs := make([]error, agents)
