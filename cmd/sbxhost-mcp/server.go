@@ -56,24 +56,24 @@ func (s *server) mcp() *mcp.Server {
 	m := mcp.NewServer(&mcp.Implementation{Name: "sbxhost", Version: version()}, &mcp.ServerOptions{Instructions: s.instructions()})
 	m.AddReceivingMiddleware(withoutNull)
 	no := new(false)
-	addTool(m, &mcp.Tool{Name: "run", Description: "Run a command or a shell script in a sandbox, and return its exit status, its output and an id. The tools output, stop and explain_denial take this id. The command has no terminal and no standard input. Set timeout for a command that may hang: there is no time limit by default. Set background for a command that takes minutes: run returns at once, and output returns the rest. When a command ends, its background processes end with it, and other commands cannot connect to its ports. If other commands need to reach a server, start it with background in a sandbox that keeps processes (the instructions name it), and run those commands in the same sandbox.",
-		Annotations: &mcp.ToolAnnotations{Title: "Run a command in a sandbox", DestructiveHint: new(true), OpenWorldHint: new(true)}}, s.run)
-	addTool(m, &mcp.Tool{Name: "output", Description: "Return what a command has written from the given offsets on, in one piece, and how it ended, if it has ended. With wait, first wait until it has written more than that, or has ended: pass the values next of the last answer as offsets.",
-		Annotations: &mcp.ToolAnnotations{Title: "Output of a command", ReadOnlyHint: true, OpenWorldHint: no}}, s.output)
-	addTool(m, &mcp.Tool{Name: "stop", Description: "End a command that still runs, and everything that it started: SIGTERM, then SIGKILL after five seconds. Return when it has ended.",
-		Annotations: &mcp.ToolAnnotations{Title: "End a command", DestructiveHint: new(true), IdempotentHint: true, OpenWorldHint: no}}, s.stop)
-	addTool(m, &mcp.Tool{Name: "explain_denial", Description: "Explain why a sandbox denies something, and which change of the configuration would allow it: for a command that failed (id), for a path, or for a host of the network. An empty list means that the sandbox does not deny it, or that nothing on this machine listens on that port of its loopback. Only the user can make that change.",
-		Annotations: &mcp.ToolAnnotations{Title: "Why something is denied", ReadOnlyHint: true, OpenWorldHint: no}}, s.explainDenial)
-	addTool(m, &mcp.Tool{Name: "review", Description: "A review holds what commands wrote (run with review) and what is not yet in the workspace. list the reviews, show the diff and the digest of one, apply it with that digest, or discard one that you created.",
-		Annotations: &mcp.ToolAnnotations{Title: "Review what commands wrote", DestructiveHint: new(s.apply), OpenWorldHint: no}}, s.review)
+	addTool(m, "run", "Run a command or a shell script in a sandbox, and return its exit status, its output and an id. The tools output, stop and explain_denial take this id. The command has no terminal and no standard input. Set timeout for a command that may hang: there is no time limit by default. Set background for a command that takes minutes: run returns at once, and output returns the rest. When a command ends, its background processes end with it, and other commands cannot connect to its ports. If other commands need to reach a server, start it with background in a sandbox that keeps processes (the instructions name it), and run those commands in the same sandbox.",
+		mcp.ToolAnnotations{Title: "Run a command in a sandbox", DestructiveHint: new(true), OpenWorldHint: new(true)}, s.run)
+	addTool(m, "output", "Return what a command has written from the given offsets on, in one piece, and how it ended, if it has ended. With wait, first wait until it has written more than that, or has ended: pass the values next of the last answer as offsets.",
+		mcp.ToolAnnotations{Title: "Output of a command", ReadOnlyHint: true, OpenWorldHint: no}, s.output)
+	addTool(m, "stop", "End a command that still runs, and everything that it started: SIGTERM, then SIGKILL after five seconds. Return when it has ended.",
+		mcp.ToolAnnotations{Title: "End a command", DestructiveHint: new(true), IdempotentHint: true, OpenWorldHint: no}, s.stop)
+	addTool(m, "explain_denial", "Explain why a sandbox denies something, and which change of the configuration would allow it: for a command that failed (id), for a path, or for a host of the network. An empty list means that the sandbox does not deny it, or that nothing on this machine listens on that port of its loopback. Only the user can make that change.",
+		mcp.ToolAnnotations{Title: "Why something is denied", ReadOnlyHint: true, OpenWorldHint: no}, s.explainDenial)
+	addTool(m, "review", "A review holds what commands wrote (run with review) and what is not yet in the workspace. list the reviews, show the diff and the digest of one, apply it with that digest, or discard one that you created.",
+		mcp.ToolAnnotations{Title: "Review what commands wrote", DestructiveHint: new(s.apply), OpenWorldHint: no}, s.review)
 	return m
 }
 
 // addTool is [mcp.AddTool] for a tool that answers once, in JSON as text. Structured content would
 // be sent in addition, and also as text because many clients show only that, and an agent would pay
 // for both.
-func addTool[In, Out any](m *mcp.Server, t *mcp.Tool, run func(context.Context, *mcp.CallToolRequest, In) (*Out, error)) {
-	t.InputSchema = schema[In]()
+func addTool[In, Out any](m *mcp.Server, name, description string, annotations mcp.ToolAnnotations, run func(context.Context, *mcp.CallToolRequest, In) (*Out, error)) {
+	t := &mcp.Tool{Name: name, Description: description, Annotations: &annotations, InputSchema: schema[In]()}
 	mcp.AddTool(m, t, func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
 		out, err := run(ctx, req, in)
 		if err != nil {
@@ -141,27 +141,28 @@ const maxNames = 8
 func (s *server) traits(sandbox string) string {
 	def := s.options.Sandboxes[sandbox]
 	var list []string
+	add := func(trait string) { list = append(list, trait) }
 	switch {
 	case def.Network.Host:
-		list = append(list, "network")
+		add("network")
 	case len(def.Network.Names) > maxNames:
-		list = append(list, fmt.Sprintf("network: only %s and %d more", strings.Join(def.Network.Names[:maxNames], ", "), len(def.Network.Names)-maxNames))
+		add(fmt.Sprintf("network: only %s and %d more", strings.Join(def.Network.Names[:maxNames], ", "), len(def.Network.Names)-maxNames))
 	case len(def.Network.Names) > 0:
-		list = append(list, "network: only "+strings.Join(def.Network.Names, ", "))
+		add("network: only " + strings.Join(def.Network.Names, ", "))
 	default:
-		list = append(list, "no network")
+		add("no network")
 	}
 	if def.Session.Processes {
-		list = append(list, "keeps processes")
+		add("keeps processes")
 	}
 	if def.Review != "" {
-		list = append(list, "writes to a review")
+		add("writes to a review")
 	}
 	if def.ReadOnly {
-		list = append(list, "read-only")
+		add("read-only")
 	}
 	if limit := def.Limits.Timeout; limit > 0 {
-		list = append(list, "time limit "+limit.String())
+		add("time limit " + limit.String())
 	}
 	return " (" + strings.Join(list, "; ") + ")"
 }
