@@ -73,9 +73,8 @@ func newPolicy(spec *shared.Spec, cmd *shared.Command) (*policy, error) {
 		})
 	}
 	for _, a := range p.areas {
-		_, within := p.writableRoot(a.path)
 		holds := func(b area) bool { return b.writable && paths.Inside(a.path, b.path) }
-		if within && !a.writable && !slices.ContainsFunc(p.areas, holds) {
+		if p.writableRoot(a.path) != "" && !a.writable && !slices.ContainsFunc(p.areas, holds) {
 			p.kept = append(p.kept, a)
 		}
 	}
@@ -126,14 +125,14 @@ func (p *policy) areaAt(at string) (found area, ok bool) {
 	return found, ok
 }
 
-// writableRoot returns the outermost writable area around a path.
-func (p *policy) writableRoot(at string) (string, bool) {
+// writableRoot returns the outermost writable area around a path; "" if there is none.
+func (p *policy) writableRoot(at string) string {
 	for _, a := range p.areas {
 		if a.writable && paths.Inside(a.path, at) {
-			return a.path, true
+			return a.path
 		}
 	}
-	return "", false
+	return ""
 }
 
 // pins are the paths that must not be renamed or removed, or their contents would be at another
@@ -142,11 +141,8 @@ func (p *policy) writableRoot(at string) (string, bool) {
 func (p *policy) pins(private ...string) []string {
 	set := map[string]bool{}
 	pin := func(at string) {
-		root, ok := p.writableRoot(at)
-		if !ok {
-			return
-		}
-		for at != root {
+		root := p.writableRoot(at)
+		for root != "" && at != root {
 			at = path.Dir(at)
 			set[at] = true
 		}

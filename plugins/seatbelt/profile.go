@@ -237,7 +237,7 @@ func (w *writer) leads(p *policy, a area) {
 	var filters []string
 	for dir := range paths.Up(path.Dir(a.path)) {
 		filter := regex(spellings(dir, false))
-		if _, writable := p.writableRoot(dir); writable && !w.led[filter] { // a second time is not necessary: later rules allow nothing
+		if p.writableRoot(dir) != "" && !w.led[filter] { // a second time is not necessary: later rules allow nothing
 			w.led[filter] = true
 			filters = append(filters, filter)
 		}
