@@ -181,8 +181,8 @@ func networkProbes() []Probe {
 		toHost("net.02", "the host's loopback (IPv6)", "tcp", listen("tcp", "[::1]:0"), nil),
 		toHost("net.03", "the host's own address", "tcp", listenOutward, nil),
 		toHost("net.04", "the host's loopback (UDP)", "udp", listenPacket, nil),
-		{ID: "net.05", Title: "a route to anywhere", act: anywhere, Maybe: true},
-		{ID: "net.06", Title: "interfaces besides a loopback", act: "interfaces", Maybe: true},
+		maybe("net.05", "a route to anywhere", anywhere),
+		maybe("net.06", "interfaces besides a loopback", "interfaces"),
 		linux("net.07", "the host's resolver", "resolver"),
 		{ID: "net.08", Title: "the host's sockets in /proc/net", Only: OnlyLinux, prepare: listen("unix", "{outside}/s"),
 			act: "read-canary {outside}/s /proc/net/unix"},
@@ -280,6 +280,6 @@ func networkProbes() []Probe {
 		toHost("net.30", "a port of the host that host_ports does not list", "tcp", onLoopback, byName),
 		toHost("net.31", "the host's own address, with a list of names", "tcp", listenOutward, byName),
 		toHost("net.32", "the host's loopback, with a list of names (UDP)", "udp", listenPacket, byName),
-		{ID: "net.33", Title: "a route to anywhere, with a list of names", trial: byName, act: anywhere, Maybe: true},
+		maybe("net.33", "a route to anywhere, with a list of names", anywhere, byName),
 	}
 }

@@ -37,9 +37,16 @@ func limiting(limits shared.Limits) change {
 // onTerminal gives the command a terminal.
 func onTerminal(_ *scene.Scene, t *scene.Trial) { t.TTY = true }
 
-// linux is a probe of what a machine may refuse to everybody. Its control runs outside.
+// maybe is a probe of what a machine may refuse to everybody. Its control runs outside.
+func maybe(id, title, act string, trial ...change) Probe {
+	return Probe{ID: id, Title: title, Maybe: true, act: act, trial: changes(trial...)}
+}
+
+// linux is one for Linux.
 func linux(id, title, act string, trial ...change) Probe {
-	return Probe{ID: id, Title: title, Only: OnlyLinux, Maybe: true, act: act, trial: changes(trial...)}
+	p := maybe(id, title, act, trial...)
+	p.Only = OnlyLinux
+	return p
 }
 
 // privileged is one whose control has all capabilities.
