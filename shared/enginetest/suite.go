@@ -92,12 +92,11 @@ func New(ctx context.Context, engine shared.Engine, options Options) (*Suite, er
 	if err := k.Settle(); err != nil {
 		return nil, fmt.Errorf("enginetest: %w", err)
 	}
-	if options.Run != nil {
-		return &Suite{k, options}, nil
-	}
-	if err := startsOne(ctx, k); err != nil {
-		k.Close()
-		return nil, fmt.Errorf("enginetest: no command starts, so no case can show more than this error: %w", err)
+	if options.Run == nil {
+		if err := startsOne(ctx, k); err != nil {
+			k.Close()
+			return nil, fmt.Errorf("enginetest: no command starts, so no case can show more than this error: %w", err)
+		}
 	}
 	return &Suite{k, options}, nil
 }

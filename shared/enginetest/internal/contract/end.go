@@ -116,20 +116,24 @@ func delivered(s *subject) {
 	for _, c := range []struct {
 		script string
 		sig    syscall.Signal
-		want   shared.ExitStatus
+		code   int // of a handler; else the signal kills
 	}{
-		{"echo", syscall.SIGHUP, shared.ExitStatus{Signal: syscall.SIGHUP}},
-		{"echo", syscall.SIGTERM, shared.ExitStatus{Signal: syscall.SIGTERM}},
-		{"echo", syscall.SIGUSR1, shared.ExitStatus{Signal: syscall.SIGUSR1}},
-		{"trap '' TERM; echo", syscall.SIGKILL, shared.ExitStatus{Signal: syscall.SIGKILL}},
-		{"trap 'exit 7' TERM; echo", syscall.SIGTERM, shared.ExitStatus{Code: 7}},
-		{"trap 'exit 8' INT; echo", syscall.SIGINT, shared.ExitStatus{Code: 8}},
-		{"trap 'exit 9' WINCH; echo", syscall.SIGWINCH, shared.ExitStatus{Code: 9}},
+		{"echo", syscall.SIGHUP, 0},
+		{"echo", syscall.SIGTERM, 0},
+		{"echo", syscall.SIGUSR1, 0},
+		{"trap '' TERM; echo", syscall.SIGKILL, 0},
+		{"trap 'exit 7' TERM; echo", syscall.SIGTERM, 7},
+		{"trap 'exit 8' INT; echo", syscall.SIGINT, 8},
+		{"trap 'exit 9' WINCH; echo", syscall.SIGWINCH, 9},
 	} {
+		want := shared.ExitStatus{Code: c.code}
+		if c.code == 0 {
+			want.Signal = c.sig
+		}
 		s.Check(c.sig, func() {
 			p, _ := s.started(sandbox, c.script+forever)
 			s.signal(p, c.sig)
-			s.endsBy(p, c.want)
+			s.endsBy(p, want)
 		})
 	}
 }

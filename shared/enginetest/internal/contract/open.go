@@ -81,11 +81,12 @@ func schemaRule(s *subject) {
 // An ask is a Spec or a Command that needs a feature.
 type ask struct {
 	feature shared.Feature
-	change  func(*shared.Spec)
+	change  func(*shared.Spec) // nil if every Spec needs it
 }
 
 // with adds an entry to a Spec.
 func with(e shared.Entry) func(*shared.Spec) {
+	e.Why = "x"
 	return func(s *shared.Spec) { s.Table = append(s.Table, e) }
 }
 
@@ -110,10 +111,10 @@ func asks(source string) []ask {
 		{shared.FeatureNetworkPorts, func(s *shared.Spec) { s.Network = shared.Network{Publish: []string{"127.0.0.1:0:3000"}} }},
 		{shared.FeatureFilesystemMinimal, func(s *shared.Spec) { s.Filesystem = shared.FilesystemMinimal }},
 		{shared.FeatureFilesystemHost, func(s *shared.Spec) { s.Filesystem = shared.FilesystemHost }},
-		{shared.FeatureRemap, with(shared.Entry{Source: source, Path: "/remapped", Why: "x", Access: shared.ReadOnly})},
-		{shared.FeatureOverlay, with(shared.Entry{Source: source, Path: source, Access: shared.Overlay, Why: "x"})},
-		{shared.FeatureTmpfs, with(shared.Entry{Path: source, Access: shared.Private, Why: "x"})},
-		{shared.FeatureHidden, with(shared.Entry{Path: source, Access: shared.Hidden, Missing: shared.MissingIgnore, Why: "x"})},
+		{shared.FeatureRemap, with(shared.Entry{Source: source, Path: "/remapped", Access: shared.ReadOnly})},
+		{shared.FeatureOverlay, with(shared.Entry{Source: source, Path: source, Access: shared.Overlay})},
+		{shared.FeatureTmpfs, with(shared.Entry{Path: source, Access: shared.Private})},
+		{shared.FeatureHidden, with(shared.Entry{Path: source, Access: shared.Hidden, Missing: shared.MissingIgnore})},
 		{shared.FeatureNested, func(s *shared.Spec) {
 			for _, path := range []string{source, source + "/sub"} {
 				s.Table = append(s.Table, shared.Entry{Source: path, Path: path, Access: shared.ReadWrite, Why: "x"})
@@ -121,10 +122,10 @@ func asks(source string) []ask {
 			s.Table[len(s.Table)-1].Access = shared.ReadOnly
 		}},
 		{shared.FeatureHomePrivate, func(s *shared.Spec) { s.Home = "/home/probe" }},
-		{shared.FeatureTempPrivate, func(*shared.Spec) {}}, // every Spec does
-		{shared.FeatureProcessesHidden, func(*shared.Spec) {}},
-		{shared.FeatureKernelFiltered, func(*shared.Spec) {}},
-		{shared.FeatureMetadata, func(*shared.Spec) {}},
+		{shared.FeatureTempPrivate, nil},
+		{shared.FeatureProcessesHidden, nil},
+		{shared.FeatureKernelFiltered, nil},
+		{shared.FeatureMetadata, nil},
 		{shared.FeatureDevices, func(s *shared.Spec) { s.Devices = []string{"/dev/fuse"} }},
 		{shared.FeatureUser, func(s *shared.Spec) { s.User = &shared.User{UID: 12345, GID: 12345} }},
 		{shared.FeatureLimitMemory, func(s *shared.Spec) { s.Limits.Memory = 1 << 30 }},
@@ -153,7 +154,9 @@ func unclaimedRule(s *subject) {
 		if claims.Has(scene.Claimable(claims, ask.feature)) || meant {
 			continue
 		}
-		ask.change(&spec)
+		if ask.change != nil {
+			ask.change(&spec)
+		}
 		if shared.Refused("", spec.Without(claims)) == nil { // what it takes less of
 			spec.BestEffort, spec.Limits.BestEffort = false, false
 		}
