@@ -13,7 +13,6 @@ import (
 	"github.com/sbxhost/sbxhost/internal/engine/mountplan"
 	"github.com/sbxhost/sbxhost/internal/engine/nsengine"
 	"github.com/sbxhost/sbxhost/internal/engine/sandboxinit"
-	"github.com/sbxhost/sbxhost/internal/frame"
 	"github.com/sbxhost/sbxhost/shared"
 	"github.com/sbxhost/sbxhost/shared/cmdengine"
 )
@@ -137,7 +136,9 @@ func (s *openSandbox) launch(*shared.Command) (_ *cmdengine.Launch, err error) {
 	extra := make([]*os.File, 0, len(files)+1)
 	defer func() {
 		if err != nil {
-			frame.CloseFiles(extra)
+			for _, f := range extra {
+				f.Close()
+			}
 		}
 	}()
 	list, err := sandboxinit.Sealed("bwrap-args", strings.Join(words, "\x00")+"\x00")
