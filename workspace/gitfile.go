@@ -27,7 +27,7 @@ const (
 func readDir(dir string, flag, limit int) (entries []hostpath.Entry, err error) {
 	fd, err := hostpath.Openat(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_CLOEXEC|flag, 0)
 	if err == nil {
-		entries, err = hostpath.Entries(fd, limit)
+		entries, err = hostpath.Entries(nil, fd, limit)
 		unix.Close(fd)
 	}
 	slices.SortFunc(entries, func(a, b hostpath.Entry) int { return strings.Compare(a.Name, b.Name) })

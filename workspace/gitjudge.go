@@ -60,7 +60,7 @@ func HasOnly(p, name string) bool {
 		return errors.Is(err, fs.ErrNotExist)
 	}
 	defer unix.Close(fd)
-	entries, err := hostpath.Entries(fd, 1)
+	entries, err := hostpath.Entries(nil, fd, 1)
 	return err == nil && (len(entries) == 0 || len(entries) == 1 && entries[0].Name == name)
 }
 

@@ -22,9 +22,9 @@ type Entry struct {
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
-// Entries returns the entries of an open directory that are left to read. It stops soon after it has more
-// than limit. It makes no os.File: a command's look at a repository reads dozens of directories.
-func Entries(fd, limit int) (list []Entry, err error) {
+// Entries appends to list the entries of an open directory that are left to read. It stops soon after it
+// has more than limit. It makes no os.File: a command's look at a repository reads dozens of directories.
+func Entries(list []Entry, fd, limit int) ([]Entry, error) {
 	var one unix.Dirent
 	const header, length, inodeAt, typeAt = int(unsafe.Offsetof(one.Name)), unsafe.Offsetof(one.Reclen), unsafe.Offsetof(one.Ino), unsafe.Offsetof(one.Type)
 	buf := buffers.Get().(*[]byte)

@@ -77,7 +77,7 @@ func empty(ctx context.Context, top, dir int, path string, depth int) (moved boo
 		}
 		err, again = nil, false
 		for part := 0; ; part++ {
-			entries, listErr := Entries(dir, maxNames)
+			entries, listErr := Entries(nil, dir, maxNames)
 			for _, e := range entries {
 				if err := ctx.Err(); err != nil {
 					return false, err

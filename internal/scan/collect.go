@@ -152,7 +152,7 @@ func (c *collection) addLinks(n *node, path string) {
 
 // addNames reports the names in dir of hidden files.
 func (c *collection) addNames(dir string, dev uint64) {
-	entries, _, err := readDir(dir)
+	entries, _, err := readDir(dir, nil)
 	if err != nil {
 		return // removed since the scan read it
 	}

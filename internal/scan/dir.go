@@ -10,9 +10,9 @@ import (
 	"github.com/sbxhost/sbxhost/internal/hostpath"
 )
 
-// readDir returns the entries of a directory, and its identity before it read them. It does not follow a
-// symlink.
-func readDir(path string) (entries []hostpath.Entry, id identity, err error) {
+// readDir returns the entries of a directory, in the memory of list if that is enough, and its identity
+// before it read them. It does not follow a symlink.
+func readDir(path string, list []hostpath.Entry) (entries []hostpath.Entry, id identity, err error) {
 	fd, err := hostpath.Openat(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, id, err
@@ -22,7 +22,7 @@ func readDir(path string) (entries []hostpath.Entry, id identity, err error) {
 	if err := hostpath.Retry(func() error { return unix.Fstat(fd, &st) }); err != nil {
 		return nil, id, err
 	}
-	entries, err = hostpath.Entries(fd, maxEntries)
+	entries, err = hostpath.Entries(list, fd, maxEntries)
 	return entries, identityOf(&st), err
 }
 

@@ -75,7 +75,8 @@ func (w *walk) read(n *node, path string, last bool) error {
 	known := n.dirs
 	*n = node{name: n.name, state: n.state, hide: n.hide}
 	now := w.now()
-	entries, id, err := readDir(path)
+	// Most directories have fewer than 64 entries. Those, and their inodes below, need no new page of the heap.
+	entries, id, err := readDir(path, make([]hostpath.Entry, 0, 64))
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
 		return nil // removed, or never a directory
@@ -96,12 +97,12 @@ func (w *walk) read(n *node, path string, last bool) error {
 
 // sort fills n from its entries.
 func (w *walk) sort(n *node, path string, entries []hostpath.Entry, known []*node) {
-	was := make(map[string]*node, len(known))
+	was := map[string]*node{}
 	for _, k := range known {
 		was[k.name] = k
 	}
 	var head, objects, refs, common bool // of a git directory
-	inodes := make([]uint64, 0, len(entries))
+	inodes := make([]uint64, 0, 64)
 	for _, e := range entries {
 		pattern, named := w.judge(n, path, e)
 		switch {

@@ -192,7 +192,7 @@ func list(fd, limit int) ([]hostpath.Entry, error) {
 	if _, err := unix.Seek(fd, 0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	return hostpath.Entries(fd, limit)
+	return hostpath.Entries(nil, fd, limit)
 }
 
 // claim opens the file at a stub's path, in its directory, and shares a lock on it with all processes
