@@ -55,8 +55,9 @@ type Programs struct {
 // CheckProgram refuses. The found program is the last of tried. Without one, the error is
 // ErrNoProgram, and says why the first file was refused.
 func (p *Programs) Find(name string) (found *Program, tried []string, err error) {
-	dirs := filepath.SplitList(p.Path)
-	if !slices.ContainsFunc(dirs, filepath.IsAbs) {
+	// A command may have put a program into a current directory of the caller.
+	dirs := slices.DeleteFunc(filepath.SplitList(p.Path), func(dir string) bool { return !filepath.IsAbs(dir) })
+	if len(dirs) == 0 {
 		dirs = systemDirs[:]
 	}
 	if filepath.IsAbs(name) {
@@ -66,11 +67,12 @@ func (p *Programs) Find(name string) (found *Program, tried []string, err error)
 	}
 	why := ""
 	for _, dir := range dirs {
-		if !filepath.IsAbs(dir) {
-			continue // a command may have put it into a current directory of the caller
+		at := filepath.Join(dir, name)
+		tried = append(tried, at)
+		if _, err := os.Lstat(at); Gone(err) {
+			continue // Written can take as long as all else here, and most directories have no such file
 		}
-		tried = append(tried, filepath.Join(dir, name))
-		found, err := CheckProgram(tried[len(tried)-1], p.Written)
+		found, err := CheckProgram(at, p.Written)
 		if err == nil {
 			return found, tried, nil
 		}

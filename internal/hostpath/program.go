@@ -114,16 +114,15 @@ func vouch(path string, written func(path string) (where string)) (resolved stri
 	if err != nil {
 		return "", nil, err
 	}
-	for _, p := range append([]string{path, resolved}, symlinks...) {
-		if written == nil {
-			break // no command is known
+	if written != nil { // else no command is known
+		for _, p := range slices.Compact(append([]string{path, resolved}, symlinks...)) {
+			if where := written(p); where != "" {
+				return "", nil, fmt.Errorf("%s lies in %s, where a command could have put it; install it elsewhere", Quote(p), where)
+			}
 		}
-		if where := written(p); where != "" {
-			return "", nil, fmt.Errorf("%s lies in %s, where a command could have put it; install it elsewhere", Quote(p), where)
+		if info != nil && linked(resolved, info) {
+			return "", nil, fmt.Errorf("%s has %d names (hard links; find / -xdev -samefile FILE lists them), by which a command could have written it; replace it by a copy: cp FILE FILE.new && mv FILE.new FILE", Quote(resolved), links(info))
 		}
-	}
-	if written != nil && info != nil && linked(resolved, info) {
-		return "", nil, fmt.Errorf("%s has %d names (hard links; find / -xdev -samefile FILE lists them), by which a command could have written it; replace it by a copy: cp FILE FILE.new && mv FILE.new FILE", Quote(resolved), links(info))
 	}
 	for _, link := range symlinks {
 		info, err := os.Lstat(link)
