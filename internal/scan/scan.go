@@ -83,7 +83,7 @@ func (s *Scanner) ScanTo(depth int) ([]Found, error) {
 			s.root.dirs = append(s.root.dirs, n)
 		}
 	}
-	w := &walk{Scanner: s, depth: depth, tokens: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	w := &walk{Scanner: s, depth: depth, tokens: make(chan struct{}, runtime.GOMAXPROCS(0)-1)}
 	for _, n := range s.root.dirs {
 		w.refresh(n, n.name, 0)
 	}
@@ -163,4 +163,4 @@ func (w *walk) mayGo() bool {
 
 // manyNames is after how many names a walk uses other processors: to wake one takes as long as to look at
 // a hundred directories again.
-const manyNames = 10_000
+const manyNames = 2_000
