@@ -15,7 +15,7 @@ import (
 // follows them: a mount on the directory does not protect them.
 func (v *View) located(list []*protection) []*protection {
 	for _, p := range list {
-		v.locate(p)
+		p.way = v.facts.Follow(p.path)
 	}
 	seen := map[string]bool{}
 	for i := 0; i < len(list); i++ { // it grows
@@ -28,8 +28,8 @@ func (v *View) located(list []*protection) []*protection {
 		all := links.All
 		for _, link := range links.Symlinks {
 			to := p.at(link, nil)
-			v.locate(to)
-			elsewhere := slices.ContainsFunc(to.links, func(l string) bool { return l != link })
+			to.way = v.facts.Follow(link)
+			elsewhere := slices.ContainsFunc(v.replaceableLinks(&to.way), func(l string) bool { return l != link })
 			if to.way.Err == nil && !elsewhere && (v.writer(to.way.End) == nil || paths.Inside(p.way.End, to.way.End)) {
 				continue
 			}
@@ -42,12 +42,6 @@ func (v *View) located(list []*protection) []*protection {
 		}
 	}
 	return list
-}
-
-// locate finds the target of a protection.
-func (v *View) locate(p *protection) {
-	p.way = v.facts.Follow(p.path)
-	p.links = v.replaceableLinks(&p.way)
 }
 
 // A WeakProtection is about a path that commands should not write, but whose target they can write, or
@@ -68,7 +62,7 @@ func (v *View) checkLinks(linked []*protection) error {
 		}
 	}
 	for _, p := range linked {
-		replaceable := slices.DeleteFunc(slices.Clone(p.links), func(link string) bool {
+		replaceable := slices.DeleteFunc(v.replaceableLinks(&p.way), func(link string) bool {
 			return !v.Creatable(link) || v.hasEntriesBeneath(link)
 		})
 		if len(replaceable) > 0 && p.mustHold {

@@ -86,8 +86,7 @@ type protection struct {
 	// hostOwned says that the host would obey or run what a command put there.
 	hostOwned bool
 
-	way   Way      // found by locate, as links
-	links []string // those of the way that commands can replace
+	way Way // found by located
 }
 
 // at returns the same protection of another path.
@@ -119,7 +118,7 @@ func (v *View) ruleProtections(found *SearchResult) (list []*protection) {
 func (v *View) protect(protections []*protection) (linked []*protection, err error) {
 	var list []*protection
 	for _, p := range protections {
-		if len(p.way.Links) > 0 || len(p.links) > 0 || p.repository != "" {
+		if len(p.way.Links)+len(p.way.DotDots) > 0 || p.repository != "" {
 			linked = append(linked, p)
 		}
 		if p.way.Err != nil || v.unprotectable(p) {
