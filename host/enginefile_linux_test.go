@@ -137,7 +137,7 @@ func TestEnginePlacesAreNotBound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, bind, want string }{
 		{"the program", "declared/engine", "never writable inside (protected: "},
-		{"the symlink to it", "links", "commands could replace the symlink"},
+		{"the symlink to it", "links", "commands could replace"},
 		{"what is above", "declared", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -66,7 +66,8 @@ func (v *View) checkLinks(linked []*protection) error {
 			return !v.Creatable(link) || v.hasEntriesBeneath(link)
 		})
 		if len(replaceable) > 0 && p.mustHold {
-			return v.refuseLink(p, replaceable[0])
+			return invalidf(v.writer(path.Dir(replaceable[0])).Why, fmt.Sprintf("name its target, %q, or put that in the place of the link", p.way.End),
+				"commands could replace %q, which is on the way to what must be protected (%s)", replaceable[0], p.why)
 		}
 		writable := p.way.Err == nil && v.Creatable(p.way.End)
 		switch {
@@ -88,20 +89,6 @@ func (v *View) checkLinks(linked []*protection) error {
 		v.note("these are not protected; a command can write or replace their targets: %s", hostpath.QuoteList(unprotected))
 	}
 	return nil
-}
-
-// refuseLink is the error for a link that commands could replace.
-func (v *View) refuseLink(p *protection, link string) error {
-	what, leads := "the symlink", "which is on the way to what must be protected"
-	if !slices.Contains(p.way.Links, link) { // a ".." leaves it
-		what = "the directory"
-	}
-	hint := "remove the link, or let it lead to an existing file"
-	if p.way.Err == nil {
-		leads = fmt.Sprintf("which leads to %q", p.way.End)
-		hint = fmt.Sprintf("name its target, %q, or replace the link by that", p.way.End)
-	}
-	return invalidf(v.writer(path.Dir(link)).Why, hint, "commands could replace %s %q, %s (%s)", what, link, leads, p.why)
 }
 
 // HardLinkRules makes HardLinks, a rule for each protected file, or directory with a file, that has other names:
