@@ -24,15 +24,26 @@ func (v *View) hide(found *SearchResult) error {
 	var deep, linked, sensitive []string
 	v.entries = slices.Grow(v.entries, len(found.Trees))
 	for _, f := range found.Trees {
-		switch hides := f.Pattern >= 0 || v.in.HideSensitive; {
-		case f.Reason == scan.TooDeep:
-			deep = append(deep, f.Path)
-		case hides && (f.Reason == scan.LinksUnknown || f.Reason == scan.Linked && v.wholeHost):
-			linked = append(linked, f.Path)
+		var err error
+		switch byRule := f.Pattern >= 0; {
+		case byRule && (f.Reason == scan.Matched || f.Reason == scan.HardLink):
+			err = v.hideFound(&f, v.Deny[f.Pattern].Why)
 		case f.Reason == scan.SensitiveName && !v.in.HideSensitive:
 			sensitive = append(sensitive, f.Path)
+		case f.Reason == scan.SensitiveName, f.Reason == scan.HardLink && v.in.HideSensitive:
+			err = v.hideFound(&f, OriginSensitive)
+		case (byRule || v.in.HideSensitive) && (f.Reason == scan.LinksUnknown || f.Reason == scan.Linked && v.wholeHost):
+			linked = append(linked, f.Path)
+		case f.Reason == scan.Socket && !slices.Contains(v.grantedSockets, f.Path):
+			v.hideAt(f.Path, OriginSocket, nil)
+		case f.Reason == scan.TooDeep:
+			deep = append(deep, f.Path)
+			v.hideAt(f.Path, "a directory too deep to be searched", nil)
+		case f.Reason == scan.Unsearched && f.UID == v.in.UID:
+			// The owner of a directory can make it readable again.
+			v.hideAt(f.Path, "a directory that cannot be searched", nil)
 		}
-		if err := v.hideOne(&f); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -75,24 +86,6 @@ func (v *View) hideLiteral(rule *Rule) {
 		return
 	}
 	v.hideAt(rule.Literal, rule.Why, hold)
-}
-
-// hideOne hides a found file, if it must be hidden.
-func (v *View) hideOne(f *scan.Found) error {
-	switch {
-	case f.Pattern >= 0 && (f.Reason == scan.Matched || f.Reason == scan.HardLink):
-		return v.hideFound(f, v.Deny[f.Pattern].Why)
-	case v.in.HideSensitive && (f.Reason == scan.SensitiveName || f.Reason == scan.HardLink):
-		return v.hideFound(f, OriginSensitive)
-	case f.Reason == scan.Socket && !slices.Contains(v.grantedSockets, f.Path):
-		v.hideAt(f.Path, OriginSocket, nil)
-	case f.Reason == scan.TooDeep:
-		v.hideAt(f.Path, "a directory too deep to be searched", nil)
-	case f.Reason == scan.Unsearched && f.UID == v.in.UID:
-		// The owner of a directory can make it readable again.
-		v.hideAt(f.Path, "a directory that cannot be searched", nil)
-	}
-	return nil
 }
 
 // hideAt hides a path of the host wherever it shows.
