@@ -307,7 +307,7 @@ func isStubDir(p string) bool { return workspace.HasOnly(p, ".gitignore") }
 func (m *Machine) Changes(out *Resolution) (made Changes) {
 	ctx, cancel := context.WithTimeout(context.Background(), inspectionTimeout)
 	defer cancel()
-	look := newLookup(ctx, m, out.writable)
+	look := newLookup(ctx, m, out.WritableSources())
 	found, err := out.searchAgain()
 	if err != nil {
 		made.unclear(m.Workspace.Root(), fmt.Sprintf("the repositories in it cannot be looked for: %.300q", err.Error()))

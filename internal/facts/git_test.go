@@ -581,7 +581,7 @@ func TestLinksOfAllSubmodules(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found := newLookup(t.Context(), m, out.writable).LinksIn(worktree[:len(worktree)-1])
+	found := newLookup(t.Context(), m, out.WritableSources()).LinksIn(worktree[:len(worktree)-1])
 	if want := []string{worktree + "modules/lib/hooks/x"}; !slices.Equal(found.Symlinks, want) {
 		t.Errorf("%q", found.Symlinks)
 	}
@@ -590,7 +590,7 @@ func TestLinksOfAllSubmodules(t *testing.T) {
 		if err := os.WriteFile(p, []byte("ref: commondir\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		l := newLookup(t.Context(), m, out.writable)
+		l := newLookup(t.Context(), m, out.WritableSources())
 		for _, order := range [][]string{{top, near}, {near, top}} {
 			reasons := workspace.Acts{}
 			for _, repository := range order {
@@ -599,7 +599,7 @@ func TestLinksOfAllSubmodules(t *testing.T) {
 			if !slices.ContainsFunc(slices.Collect(maps.Keys(reasons)), func(why string) bool { return strings.Contains(why, p) }) {
 				t.Errorf("%s, from %s: %q", dir, order[0], slices.Collect(maps.Keys(reasons)))
 			}
-			l = newLookup(t.Context(), m, out.writable)
+			l = newLookup(t.Context(), m, out.WritableSources())
 		}
 	}
 }

@@ -55,8 +55,7 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolution, onDemand 
 	for _, name := range m.refusedToolchains {
 		out.Notes = append(out.Notes, view.OriginToolchains+": "+name+" names no directory that can be shown; its toolchain is left out")
 	}
-	out.writable = out.WritableSources()
-	look.writable = out.writable
+	look.writable = out.WritableSources()
 	in.HostPaths = look.addSecondMounts(in.HostPaths)
 	out.ShowGit()
 	if !in.Unisolated {
@@ -165,9 +164,8 @@ type Resolution struct {
 	// baseline is the state before the command; searchAgain searches for the state after it.
 	baseline       baseline
 	searchAgain    func() ([]scan.Found, error)
-	writable       []string // where commands can write, to judge what git says
-	gitUnprotected bool     // a command may change what git acts on in all repositories
-	headLog        string   // see [Machine.headLog]
+	gitUnprotected bool   // a command may change what git acts on in all repositories
+	headLog        string // see [Machine.headLog]
 	// lastLook is the state at the command's end, if processes of a session go on: the next command reports
 	// what these change.
 	lastLook            *baseline
