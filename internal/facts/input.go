@@ -38,24 +38,18 @@ func (m *Machine) input(q *Request) *view.Input {
 	return in
 }
 
-// homes are the home directories of the caller, of the commands' user, and of root.
-func (m *Machine) homes() []string {
-	homes := []string{"/root"}
-	for _, home := range [...]string{m.home(), m.Caller.Home, accountHome(m.Caller.UID)} {
+// homes are the home directories of the caller, also by its account, of the commands' user, and of root.
+func (m *Machine) homes() (homes []string) {
+	account, err := user.LookupId(strconv.Itoa(m.Caller.UID))
+	if err != nil {
+		account = &user.User{}
+	}
+	for _, home := range [...]string{"/root", m.home(), m.Caller.Home, account.HomeDir} {
 		if filepath.IsAbs(home) && home != "/" && !slices.Contains(homes, filepath.Clean(home)) {
 			homes = append(homes, filepath.Clean(home))
 		}
 	}
 	return homes
-}
-
-// accountHome is the home directory of a user's account, or "".
-func accountHome(uid int) string {
-	account, err := user.LookupId(strconv.Itoa(uid))
-	if err != nil {
-		return ""
-	}
-	return account.HomeDir
 }
 
 // prepare makes what must exist to be hidden: the host's state, and directories of sessions and reviews,

@@ -3,7 +3,6 @@
 package facts
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,7 +12,8 @@ import (
 func TestWhyNotProposed(t *testing.T) {
 	t.Parallel()
 	m := &Machine{Config: Config{Caller: Caller{UID: os.Getuid(), Home: "/none/home"}}}
-	own := cmp.Or(accountHome(os.Getuid()), "/root")
+	homes := (&Machine{Config: Config{Caller: Caller{UID: os.Getuid()}}}).homes()
+	own := homes[len(homes)-1]
 	for p, want := range map[string]string{
 		"/": mayHoldCredentials, "/none": mayHoldCredentials, "/none/home": mayHoldCredentials, "/none/home/.ssh/id": mayHoldCredentials, "/none/home/src": "",
 		"/root": mayHoldCredentials, "/root/.ssh": mayHoldCredentials, "/root/src": "", "/home": mayHoldCredentials, "/Users": mayHoldCredentials, "/home/src": "",
