@@ -30,21 +30,16 @@ type lookup struct {
 	left      *workspace.Budget
 	ways      map[string]*view.Way
 	repos     map[string]view.Repository
-	layouts   map[string]layout
+	layouts   map[string]view.Repository // with Layout and Err alone
 	workTrees map[string]workspace.WorkTrees
 	links     map[string]view.Links
 	gitLinks  map[string]workspace.Acts // see AddLinks
 	mounts    func() ([]mount, error)
 }
 
-type layout struct {
-	workspace.GitLayout
-	err error
-}
-
 func newLookup(ctx context.Context, m *Machine, writable []string) *lookup {
 	return &lookup{ctx: ctx, m: m, writable: writable, left: workspace.NewBudget(), ways: make(map[string]*view.Way, 128), repos: map[string]view.Repository{},
-		layouts: map[string]layout{}, workTrees: map[string]workspace.WorkTrees{}, links: map[string]view.Links{}, gitLinks: map[string]workspace.Acts{}, mounts: sync.OnceValues(mounts)}
+		layouts: map[string]view.Repository{}, workTrees: map[string]workspace.WorkTrees{}, links: map[string]view.Links{}, gitLinks: map[string]workspace.Acts{}, mounts: sync.OnceValues(mounts)}
 }
 
 // once returns what is known of a path, or else what find returns.
@@ -82,8 +77,6 @@ func (f *lookup) forget() {
 	clear(f.ways)
 	clear(f.links)
 }
-
-var _ view.Facts = (*lookup)(nil)
 
 // Follow returns where an absolute path of the host leads.
 func Follow(p string) view.Way { return follow("/", p) }
@@ -206,11 +199,11 @@ func shortageHint(err error) string {
 
 // layout is [workspace.GitDirs].
 func (f *lookup) layout(dir string) (workspace.GitLayout, error) {
-	l := once(f.layouts, dir, func() (l layout) {
-		l.GitLayout, l.err = workspace.GitDirs(dir, f.writable...)
-		return l
+	r := once(f.layouts, dir, func() (r view.Repository) {
+		r.Layout, r.Err = workspace.GitDirs(dir, f.writable...)
+		return r
 	})
-	return l.GitLayout, l.err
+	return r.Layout, r.Err
 }
 
 func (f *lookup) UserControls() []workspace.GitControl {
