@@ -28,7 +28,7 @@ func (v *View) ShowGit() {
 		r := v.facts.Repository(root.Path)
 		layout := r.Layout
 		writable := layout.Writable
-		if v.readOnlyGit(&r) || !root.Writable || root.Field == "root" && v.in.ReadOnly {
+		if why, _ := v.readOnlyGit(&r); why != "" || !root.Writable || root.Field == "root" && v.in.ReadOnly {
 			writable = nil
 		}
 		for _, dir := range layout.Readable {
@@ -53,12 +53,24 @@ func (v *View) WritableSources() (list []string) {
 	return list
 }
 
-// readOnlyGit reports whether the git directories of a repository are read-only: if git could not be
-// asked; with a split index, because nobody knows what commands could do by its parts; with a symlink, on which
-// no mount can lie; and if git waits for the command, because it would act on lists of steps, links and MERGE_RR before anybody can look
-// at them, and stubs of those could confuse it.
-func (v *View) readOnlyGit(r *Repository) bool {
-	return !v.gitWritable && (r.Failed != nil || r.Layout.Split || v.in.GitWaits || v.linkInGit(r) != "")
+// readOnlyGit says why the git directories of a repository are read-only, for an entry and for a note: if git
+// could not be asked; with a split index, because nobody knows what commands could do by its parts; if git waits
+// for the command, because it would act on lists of steps, links and MERGE_RR before anybody can look at them, and
+// stubs of those could confuse it; and with a symlink, on which no mount can lie.
+func (v *View) readOnlyGit(r *Repository) (why, note string) {
+	link := v.linkInGit(r)
+	switch {
+	case v.gitWritable:
+	case r.Failed != nil:
+		return "git, which cannot be asked what it obeys", r.Failed.Error()
+	case r.Layout.Split:
+		return "git, with a split index", "an index in it is split, perhaps of another worktree or a submodule: run git update-index --no-split-index there, and remove the files sharedindex.* of its git directory"
+	case v.in.GitWaits:
+		return "git, which waits for this command and would act on changes", ""
+	case link != "":
+		return "git, with a symlink", fmt.Sprintf("%q is a symlink, so git cannot commit: replace the link by its target or, for hooks, set core.hooksPath", link)
+	}
+	return "", ""
 }
 
 // linkInGit returns a symlink on the way to what git obeys, in a git directory that commands would write; or "".
@@ -390,24 +402,12 @@ func (v *View) repositoryProtections(top string) (list []*protection) {
 	case r.Layout.CommonDir == "":
 		return nil
 	}
-	if v.readOnlyGit(&r) {
-		why := "git, which waits for this command and would act on changes"
-		if r.Failed != nil {
-			why = "git, which cannot be asked what it obeys"
-			if !outer {
-				v.note("the git repository %q is read-only inside: %v", top, r.Failed)
-			}
-			if r.Unlisted && !template.mustHold { // for the others, refuseUnlisted has refused the command
-				list = append(list, &protection{path: top, why: why})
-			}
-		} else if r.Layout.Split {
-			why = "git, with a split index"
-			v.note("the git repository %q is read-only inside, because an index in it is split, perhaps of another worktree or a submodule: run git update-index --no-split-index there, and remove the files sharedindex.* of its git directory", top)
-		} else if link := v.linkInGit(&r); link != "" && !v.in.GitWaits {
-			why = "git, with a symlink"
-			if !outer {
-				v.claim("%q is a symlink, so %q is read-only inside, and git cannot commit: replace the link by its target or, for hooks, set core.hooksPath", link, path.Dir(link))
-			}
+	if why, note := v.readOnlyGit(&r); why != "" {
+		if note != "" && !outer {
+			v.claim("the git directory %q is read-only inside: %s", r.Layout.GitDir, note)
+		}
+		if r.Unlisted && !template.mustHold { // for the others, refuseUnlisted has refused the command
+			list = append(list, &protection{path: top, why: why})
 		}
 		for _, p := range [...]string{r.Layout.GitDir, r.Layout.CommonDir, dotGit} {
 			if r.Failed != nil || !slices.ContainsFunc(v.writableEntries(), func(e shared.Entry) bool { return paths.Inside(p, e.Source) }) { // of a bare repository
