@@ -45,7 +45,7 @@ func (m *Machine) credentials(ctx context.Context, q *Request, out *Resolution, 
 			if in.Agent, err = m.agentSocket(); err != nil {
 				return view.Invalid(fmt.Sprintf("credentials[%d]", slices.Index(q.Credentials, name)), err.Error(), "start ssh-agent and run as its user, or leave ssh-agent out")
 			}
-			out.credentialVars = append(out.credentialVars, env.Secret{Name: "SSH_AUTH_SOCK", Value: in.Agent, Origin: origin})
+			out.credentialVars = append(out.credentialVars, env.Secret{Name: "SSH_AUTH_SOCK", Value: Follow(in.Agent).End, Origin: origin})
 			continue
 		}
 		list, more, err := m.credential(ctx, name, own, origin, q.Planning || own.Pass) // passToken asks gh

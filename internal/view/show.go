@@ -44,7 +44,7 @@ func Show(in *Input, facts Facts) (*View, error) {
 			return nil, err
 		}
 	}
-	for _, step := range []func() error{v.showBinds, v.showToolchains, v.showSockets, v.showDevices, v.refusePlantedLinks, v.checkExcept, v.showSubstitutes, v.showAgent} {
+	for _, step := range []func() error{v.showBinds, v.showToolchains, v.showSockets, v.showDevices, v.showAgent, v.refusePlantedLinks, v.checkExcept, v.showSubstitutes} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -136,8 +136,6 @@ func (v *View) source(attribute, text string) (raw string, way Way, err error) {
 	switch {
 	case text == "":
 		return "", Way{}, Invalid(attribute, "its path is empty", "")
-	case strings.IndexByte(text, 0) >= 0:
-		return "", Way{}, Invalid(attribute, "its path contains a NUL byte", "")
 	case slices.Contains(strings.Split(text, "/"), ".."):
 		return "", Way{}, invalidf(attribute, "write the path without it", "%q has a \"..\" component", text)
 	case (text == "~" || strings.HasPrefix(text, "~/")) && v.in.Home == "":
@@ -329,8 +327,11 @@ func (v *View) showAgent() error {
 	if v.in.Agent == "" {
 		return nil
 	}
-	v.grantedSockets = append(v.grantedSockets, v.in.Agent)
-	return v.add(readOnly(v.in.Agent, fmt.Sprintf("credentials[%d]", slices.Index(v.in.Credentials, CredentialSSHAgent))))
+	attribute := fmt.Sprintf("credentials[%d]", slices.Index(v.in.Credentials, CredentialSSHAgent))
+	v.spell(attribute, v.in.Agent)
+	socket := v.facts.Follow(v.in.Agent).End
+	v.grantedSockets = append(v.grantedSockets, socket)
+	return v.add(readOnly(socket, attribute))
 }
 
 // showDevices finds the devices that commands have.

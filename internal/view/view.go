@@ -33,7 +33,7 @@ type Input struct {
 	SessionHome  string    // the home directory inside; empty leaves that to the engine
 	SessionBases []string  // resolved directories of sessions, of this host and others
 	Toolchain    []ToolDir // nil shows no toolchains
-	Agent        string    // the resolved socket of the caller's ssh-agent, if Credentials has it
+	Agent        string    // the socket of the caller's ssh-agent, if Credentials has it
 	// Substitutes are files that commands see in place of the host's: /etc/passwd, certificates.
 	Substitutes []Substitute
 
