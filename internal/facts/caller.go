@@ -30,14 +30,12 @@ func (c *Caller) Getenv(name string) string {
 // are valid for callers with the same values. Nil is empty.
 type Environment struct {
 	list []string // "name=value"
-
-	mu   sync.Mutex
-	read map[string]bool
+	read sync.Map // names
 }
 
 // NewEnvironment makes an Environment from "name=value".
 func NewEnvironment(list []string) *Environment {
-	return &Environment{list: list, read: map[string]bool{}}
+	return &Environment{list: list}
 }
 
 // Lookup reads one variable.
@@ -45,17 +43,14 @@ func (e *Environment) Lookup(name string) (string, bool) {
 	if e == nil {
 		return "", false
 	}
-	e.mu.Lock()
-	e.read[name] = true
-	e.mu.Unlock()
+	e.read.Store(name, true)
 	return valueIn(e.list, name)
 }
 
 // Differs returns the first variable, by name, that was read and has another value in list, or "".
 func (e *Environment) Differs(list []string) (first string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for name := range e.read {
+	for key := range e.read.Range {
+		name := key.(string)
 		was, had := valueIn(e.list, name)
 		if is, has := valueIn(list, name); (is != was || has != had) && (first == "" || name < first) {
 			first = name
