@@ -4,9 +4,7 @@ package facts
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,12 +59,9 @@ func Replaced(list []WatchedPath) (notes []string) {
 			continue
 		}
 		note := fmt.Sprintf("%s was removed or replaced from outside while the command ran; from then on it %s (%s)", w.path, w.loss, w.why)
-		if errors.Is(err, fs.ErrPermission) { // a command can change the mode of its own directory
-			note = fmt.Sprintf("%s cannot be searched any more: a protected path in it may have been replaced while the command ran", filepath.Dir(w.path))
-		}
-		for dir := filepath.Dir(w.path); errors.Is(err, fs.ErrNotExist); dir = filepath.Dir(dir) {
-			if _, err = os.Lstat(dir); err != nil { // mostly renamed: then the mounts in it hold
-				note = fmt.Sprintf("%s was renamed or removed while the command ran: a hidden or protected path in it may have been replaced", dir)
+		for dir := filepath.Dir(w.path); err != nil; dir = filepath.Dir(dir) {
+			if _, err = os.Lstat(dir + "/."); err != nil { // mostly renamed: then the mounts in it hold. A command can change the mode of its own
+				note = fmt.Sprintf("%s was renamed or removed, or cannot be searched any more: a hidden or protected path in it may have been replaced while the command ran", dir)
 			}
 		}
 		if !slices.Contains(notes, note) {

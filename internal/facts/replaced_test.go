@@ -41,10 +41,10 @@ func TestReplaced(t *testing.T) {
 		top + "/other was removed or replaced from outside while the command ran; from then on it was not hidden (deny_paths)",
 	}
 	if os.Geteuid() != 0 {
-		want = append(want, shut+" cannot be searched any more: a protected path in it may have been replaced while the command ran")
+		want = append(want, shut+" was renamed or removed, or cannot be searched any more: a hidden or protected path in it may have been replaced while the command ran")
 	}
 	// One sentence for all in a directory that is renamed: the mounts in it hold.
-	want = append(want, top+"/moved was renamed or removed while the command ran: a hidden or protected path in it may have been replaced")
+	want = append(want, top+"/moved was renamed or removed, or cannot be searched any more: a hidden or protected path in it may have been replaced while the command ran")
 	if got := Replaced(list); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
