@@ -53,10 +53,10 @@ func LookupOwner(ws *workspace.Workspace, c *Caller) *Owner {
 		return nil
 	}
 	o := &Owner{User: shared.User{UID: uid, GID: gid}}
-	account, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
+	number := strconv.FormatUint(uint64(uid), 10)
+	account, err := user.LookupId(number)
 	if err != nil {
-		o.lookElsewhere((&Writable{Roots: WritableRoots(ws)}).Around)
-		return o
+		account = lookElsewhere(number, (&Writable{Roots: WritableRoots(ws)}).Around)
 	}
 	o.Name, o.Home = account.Username, account.HomeDir
 	if n, err := strconv.ParseUint(account.Gid, 10, 32); err == nil {
@@ -91,29 +91,26 @@ func (m *Machine) showAccount() []view.Substitute {
 
 func notInAccount(r rune) bool { return r < ' ' || r == 0x7f || r == ':' }
 
-// lookElsewhere finds the name and home of an owner who is not in /etc/passwd: git outside obeys files
-// in that home. Without any account, as in containers, there is neither. It executes only the system's
+// lookElsewhere returns the account of an owner who is not in /etc/passwd: git outside obeys files in that
+// home. Without any account, as in containers, there is neither name nor home. It executes only the system's
 // getent: a command of another workspace could have written one in PATH.
-func (o *Owner) lookElsewhere(written func(string) string) {
+func lookElsewhere(number string, written func(string) string) *user.User {
+	none := &user.User{}
 	program, _, err := (&hostpath.Programs{Written: written}).Find("getent")
 	if err != nil {
-		return
+		return none
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	number := strconv.FormatUint(uint64(o.User.UID), 10)
 	cmd := program.Command(ctx, "passwd", number)
 	cmd.WaitDelay = time.Second
 	line, err := cmd.Output()
 	f := strings.Split(string(line), ":")
 	if err != nil || len(f) != 7 || f[2] != number || !path.IsAbs(f[5]) {
-		return
+		return none
 	}
-	o.Name, o.Home = f[0], f[5]
-	if info, err := os.Stat(o.Home); err != nil || !info.IsDir() { // some are made at the user's login
-		o.Home = ""
+	if info, err := os.Stat(f[5]); err != nil || !info.IsDir() { // some are made at the user's login
+		f[5] = ""
 	}
-	if gid, err := strconv.ParseUint(f[3], 10, 32); err == nil {
-		o.User.GID = uint32(gid)
-	}
+	return &user.User{Username: f[0], Gid: f[3], HomeDir: f[5]}
 }
