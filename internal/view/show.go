@@ -99,7 +99,6 @@ func (v *View) showRoot(root workspace.RootDir) error {
 		default:
 			e.Path, raw = dir, dir
 		}
-		v.Workdir = e.Path
 	default:
 		// In a writable root, a readable one is an exception that commands must not write.
 		around := func(r workspace.RootDir) bool {

@@ -73,8 +73,6 @@ type View struct {
 
 	// Deny and Protect are the definition's, and HardLinks those of HardLinkRules.
 	Deny, Protect, HardLinks []Rule
-	// Workdir is the workspace root's path inside.
-	Workdir string
 	// WantsSession says that some read-only paths could be writable if the session had a directory.
 	WantsSession bool
 	// Variables are names of variables that lead to the shown toolchains.
