@@ -19,13 +19,14 @@ import (
 
 // Resolve looks at the machine for a definition. Package view decides what its commands see.
 func (m *Machine) Resolve(ctx context.Context, q Request) (*Resolution, error) {
+	l := &q.Limits // the times belong to the command
 	out := &Resolution{Copies: map[string]string{}, Spec: shared.Spec{
 		Sandbox: q.Name,
 		Session: q.Session,
 		Options: q.Config,
 		Network: view.SpecNetwork(&q.Definition),
 		Home:    view.Home(m.home()), BestEffort: q.Isolation == view.IsolationBestEffort,
-		Limits: view.SpecLimits(&q.Limits),
+		Limits: shared.Limits{Memory: l.Memory, CPUs: l.CPUs, PIDs: l.PIDs, OpenFiles: l.OpenFiles, TempSize: l.TempSize, BestEffort: l.Enforce == view.EnforceBestEffort},
 	}}
 	if q.Filesystem == view.FilesystemHost {
 		out.Spec.Filesystem = shared.FilesystemHost

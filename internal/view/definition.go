@@ -161,11 +161,6 @@ func (d *Definition) Differs(other *Definition) string {
 // NewReview is the Review of a definition whose commands each have their own.
 const NewReview = "new"
 
-// SpecLimits returns the limits of a Spec. The times belong to the command.
-func SpecLimits(l *Limits) shared.Limits {
-	return shared.Limits{Memory: l.Memory, CPUs: l.CPUs, PIDs: l.PIDs, OpenFiles: l.OpenFiles, TempSize: l.TempSize, BestEffort: l.Enforce == EnforceBestEffort}
-}
-
 type (
 	// Fallback decides what happens if the engine cannot run here.
 	Fallback string
