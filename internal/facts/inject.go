@@ -94,9 +94,8 @@ func (m *Machine) credentials(ctx context.Context, q *Request, out *Resolution, 
 
 // certificates are those that commands trust for hosts of credentials.
 type certificates struct {
-	mu      sync.Mutex
-	byHosts map[string]*certificate // by list of hosts
-	copies  sync.Map                // paths of the files that have them, for Close
+	byHosts sync.Map // each by its list of hosts
+	copies  sync.Map // paths of the files that have them, for Close
 }
 
 type certificate struct {
@@ -105,20 +104,16 @@ type certificate struct {
 }
 
 func (cs *certificates) forHosts(hosts []string) (*certificate, error) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
 	key := strings.Join(hosts, " ")
-	if cs.byHosts[key] == nil {
-		c, err := newCertificate(hosts)
-		if err != nil {
-			return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: view.OriginInject, Message: err.Error()}
-		}
-		if cs.byHosts == nil {
-			cs.byHosts = map[string]*certificate{}
-		}
-		cs.byHosts[key] = c
+	if c, ok := cs.byHosts.Load(key); ok {
+		return c.(*certificate), nil
 	}
-	return cs.byHosts[key], nil
+	c, err := newCertificate(hosts)
+	if err != nil {
+		return nil, &shared.Error{Kind: shared.ErrUnavailable, Attribute: view.OriginInject, Message: err.Error()}
+	}
+	first, _ := cs.byHosts.LoadOrStore(key, c)
+	return first.(*certificate), nil
 }
 
 // bundles are where distributions keep the trusted certificates, as in package crypto/x509.
