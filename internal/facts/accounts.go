@@ -9,7 +9,7 @@ import (
 	"os"
 	"os/user"
 	"path"
-	"slices"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -78,11 +78,8 @@ func (m *Machine) showAccount() []view.Substitute {
 	name := m.Caller.Getenv("USER")
 	way := Follow(file)
 	content, err := os.ReadFile(way.End)
-	known := func(line []byte) bool {
-		f := bytes.SplitN(line, []byte(":"), 4)
-		return len(f) == 4 && string(f[2]) == strconv.Itoa(m.Caller.UID)
-	}
-	if m.Owner != nil || way.Err != nil || err != nil || name == "" || strings.ContainsFunc(name+m.Caller.Home, notInAccount) || slices.ContainsFunc(bytes.Split(content, []byte("\n")), known) {
+	known := regexp.MustCompile(fmt.Sprintf("(?m)^[^:\n]*:[^:\n]*:%d:", m.Caller.UID))
+	if m.Owner != nil || way.Err != nil || err != nil || name == "" || strings.ContainsFunc(name+m.Caller.Home, notInAccount) || known.Match(content) {
 		return nil
 	}
 	content = fmt.Appendf(append(bytes.TrimRight(content, "\n"), '\n'), "%s:x:%d:%d::%s:/bin/sh\n", name, m.Caller.UID, os.Getegid(), m.Caller.Home)
