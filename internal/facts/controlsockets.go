@@ -41,10 +41,8 @@ func (m *Machine) controlSockets() (list []view.ControlSocket) {
 		add(view.ControlSocket{Gives: "programs that run as you, outside of any sandbox", Always: always}, in("systemd/private"))
 		add(view.ControlSocket{Gives: "programs that run as you, outside of any sandbox, over D-Bus", Always: always, OnRequest: true}, in("bus"))
 		add(view.ControlSocket{Gives: wayland, Always: always, OnRequest: true}, in("wayland-0"), in("wayland-1"))
-		if filepath.IsAbs(display) {
-			add(view.ControlSocket{Gives: wayland, OnRequest: true}, filepath.Clean(display))
-		} else if display != "" {
-			add(view.ControlSocket{Gives: wayland, OnRequest: true}, in(display))
+		if display != "" {
+			add(view.ControlSocket{Gives: wayland, OnRequest: true}, view.Absolute("", dir, display))
 		}
 	}
 	for _, home := range [...]string{m.home(), m.Caller.Home} {
