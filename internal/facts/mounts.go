@@ -4,7 +4,6 @@ package facts
 
 import (
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -102,8 +101,8 @@ func otherPaths(table, shown []mount, p string) (list []string) {
 // MountBeneath returns a mount beneath one of some directories, "" if there is none.
 func MountBeneath(dirs []string) string {
 	list, _ := mounts()
-	for _, m := range list {
-		if slices.ContainsFunc(dirs, func(dir string) bool { return m.at != dir && paths.Inside(dir, m.at) }) {
+	for _, m := range mountsIn(list, dirs...) {
+		if m.id != "" {
 			return m.at
 		}
 	}
