@@ -73,14 +73,7 @@ func valueIn(list []string, name string) (string, bool) {
 }
 
 // StateDir is the directory for sbxhost's lasting state, for this user alone; "" if it is unknown.
-func (c *Caller) StateDir() string {
-	return approvals.Dir(func(name string) string {
-		if name == "HOME" {
-			return c.Home
-		}
-		return c.Getenv(name)
-	})
-}
+func (c *Caller) StateDir() string { return approvals.Dir(c.Getenv) }
 
 // Owner is the user that a root caller's commands run as.
 type Owner struct {
