@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -64,10 +65,7 @@ func (c *Credential) Validate() error {
 // isHeader reports whether a header may have a credential. The host writes anew the headers that say
 // where a request ends or goes.
 func isHeader(name string) bool {
-	odd := func(c rune) bool {
-		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_')
-	}
-	return !strings.ContainsFunc(name, odd) && !slices.Contains([]string{"host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "keep-alive", "proxy-authorization", "proxy-connection"}, strings.ToLower(name))
+	return regexp.MustCompile("^[A-Za-z0-9_-]+$").MatchString(name) && !slices.Contains([]string{"host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "keep-alive", "proxy-authorization", "proxy-connection"}, strings.ToLower(name))
 }
 
 // SplitCredentials returns the credentials that commands get, and the others, which the host adds to
