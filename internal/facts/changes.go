@@ -223,9 +223,7 @@ func (out *Resolution) reportable(found []scan.Found) (repositories, instruction
 	more := slices.Concat(unlistable, out.userRepositories())
 	for _, top := range out.Tops() {
 		for _, name := range view.Stores {
-			if workspace.MayBeBare(top + name) { // one question, before each command
-				more = append(more, top+name)
-			}
+			more = append(more, top+name)
 		}
 	}
 	return addRepositories(slices.DeleteFunc(repositories, passedOver), more), instructions, unlistable
