@@ -4,6 +4,7 @@ package facts
 
 import (
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,15 +64,10 @@ func (m *Machine) controlSockets() (list []view.ControlSocket) {
 // socketIn finds the path in a variable's value: "unix:///path", a path, or a D-Bus address such as
 // "unix:path=/path,guid=1".
 func socketIn(value string) string {
-	p := value
-	if i := strings.Index(value, "path="); strings.HasPrefix(value, "unix:") && i >= 0 {
-		p, _, _ = strings.Cut(value[i+len("path="):], ",")
-		p, _, _ = strings.Cut(p, ";")
-	} else if rest, ok := strings.CutPrefix(value, "unix://"); ok {
-		p = rest
+	if m := socketAddress.FindStringSubmatch(value); m != nil {
+		return filepath.Clean(m[1] + m[2])
 	}
-	if !filepath.IsAbs(p) {
-		return ""
-	}
-	return filepath.Clean(p)
+	return ""
 }
+
+var socketAddress = regexp.MustCompile("^unix:.*?path=(/[^,;]*)|^(?:unix://)?(/.*)")
