@@ -230,11 +230,6 @@ func (d *Definition) validateNetwork() error {
 	if i := rules.Idle(); i >= 0 {
 		return invalidf(fmt.Sprintf("network[%d]", i), "leave it out, or write the name as in the rule that allows it", "%q denies what no rule of the list allows", d.Network.Names[i])
 	}
-	for i, port := range d.HostPorts {
-		if port == 0 {
-			return Invalid(fmt.Sprintf("host_ports[%d]", i), "0 is not a port", "")
-		}
-	}
 	for i, text := range d.Publish {
 		if _, err := egress.ParsePublish(text); err != nil {
 			return Invalid(fmt.Sprintf("publish[%d]", i), err.Error(), "")
