@@ -206,16 +206,16 @@ func (v *View) hideOfHost(found *SearchResult) {
 		hide("/etc/ssh/ssh_config.d", "filesystem: ssh would not start with files of an owner who is unknown inside", Directory)
 	}
 	for _, home := range v.homes {
-		if v.inHostView(home) {
-			v.hideInHostView(home, "filesystem: a home directory")
-		}
+		v.hideInHostView(home, "filesystem: a home directory")
 	}
 }
 
-// hideInHostView hides a directory that only the host's tree shows. Where nothing can be mounted on it,
+// hideInHostView hides a directory if only the host's tree shows it. Where nothing can be mounted on it,
 // it hides the directory above that prevents this.
 func (v *View) hideInHostView(dir, why string) {
-	v.hideExceptEntries(cmp.Or(v.facts.Unsearchable(dir), dir), why, shared.MissingRefuse)
+	if v.inHostView(dir) {
+		v.hideExceptEntries(cmp.Or(v.facts.Unsearchable(dir), dir), why, shared.MissingRefuse)
+	}
 }
 
 // hideSessions covers the directories of sessions wherever an entry shows them. A process that
@@ -227,9 +227,7 @@ func (v *View) hideSessions() {
 		for _, at := range v.pathsInside(base) {
 			v.hideExceptEntries(at, why, shared.MissingRefuse)
 		}
-		if v.inHostView(base) {
-			v.hideInHostView(base, why)
-		}
+		v.hideInHostView(base, why)
 	}
 }
 
