@@ -86,7 +86,7 @@ func (m *Machine) copyOf(out *Resolution, content []byte) string {
 		}
 		return file
 	}
-	temp, err := os.CreateTemp(dir, newCopy)
+	temp, err := os.CreateTemp(dir, "")
 	if err != nil {
 		return ""
 	}
@@ -102,16 +102,11 @@ func (m *Machine) copyOf(out *Resolution, content []byte) string {
 	return file
 }
 
-const newCopy = ".new-"
-
-// sweepCopies removes copies that no command has used for a day: a killed host leaves that of its
-// certificates. One that is mounted stays so.
+// sweepCopies removes copies, also unfinished ones, that no command has used for a day: a killed host leaves
+// that of its certificates. Nothing else is there. One that is mounted stays so.
 func sweepCopies(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if len(e.Name()) != 2*sha256.Size && !strings.HasPrefix(e.Name(), newCopy) {
-			continue
-		}
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
 			os.Remove(filepath.Join(dir, e.Name()))
 		}

@@ -17,7 +17,7 @@ func TestOldCopiesGo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for age, stays := range map[time.Duration]bool{23 * time.Hour: true, 25 * time.Hour: false} {
-		file := filepath.Join(dir, newCopy+age.String())
+		file := filepath.Join(dir, "new"+age.String())
 		if err := os.WriteFile(file, nil, 0o444); err != nil {
 			t.Fatal(err)
 		}
