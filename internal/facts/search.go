@@ -119,10 +119,7 @@ func (m *Machine) SensitiveFiles() (list []string) {
 		roots = append(roots, root.Path)
 	}
 	const most, depth = 10, 4
-	found, err := m.scanners.scanner(nil, "sensitive", scan.Query{Name: view.Sensitive}, paths.Outermost(roots)).ScanTo(depth)
-	if err != nil {
-		return nil
-	}
+	found, _ := m.scanners.scanner(nil, "sensitive", scan.Query{Name: view.Sensitive}, paths.Outermost(roots)).ScanTo(depth)
 	for _, f := range found {
 		if f.Reason == scan.SensitiveName && len(list) < most && !strings.Contains(f.Path, "/node_modules/") {
 			list = append(list, f.Path)
