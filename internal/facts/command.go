@@ -59,7 +59,7 @@ func (m *Machine) EnvInput(ctx context.Context, r *Resolution, d *view.Definitio
 		Workspace: m.Env, Definition: d.Env, Unset: d.EnvUnset,
 		OtherWorktrees: r.ReadOnlyWorktrees && !spec.Unconfined, SharedRepository: r.SharedRepository && !spec.Unconfined, GitConfig: r.gitConfig,
 		Credentials: r.credentialVars, Withheld: r.withheldSecrets,
-		Root: m.Owner == nil && m.Caller.UID == 0 && !spec.Unconfined,
+		Root: m.uid() == 0 && !spec.Unconfined,
 	}
 	notes = slices.Clone(r.credentialNotes)
 	if !planning {
