@@ -164,10 +164,8 @@ func (m *Machine) agentSocket() (string, error) {
 	switch {
 	case m.Owner != nil:
 		return "", fmt.Errorf("commands run as the workspace's owner, user %d, who cannot use the agent of root", m.Owner.User.UID)
-	case socket == "":
-		return "", errors.New("SSH_AUTH_SOCK is not set, so there is no ssh-agent")
 	case !filepath.IsAbs(socket):
-		return "", fmt.Errorf("SSH_AUTH_SOCK: %q is not absolute", socket)
+		return "", errors.New("SSH_AUTH_SOCK is not set, or not absolute, so there is no ssh-agent")
 	}
 	if Follow(socket).Kind != view.Socket {
 		return "", fmt.Errorf("SSH_AUTH_SOCK: %s is not a socket", hostpath.Quote(socket))
