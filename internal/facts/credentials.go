@@ -149,10 +149,8 @@ func (g *ghToken) get(ctx context.Context, m *Machine, server string) (string, e
 	switch {
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("gh auth token: %w", ctx.Err())
-	case err != nil:
-		return "", errors.New("gh auth token printed none for " + server + ": log in with gh auth login") // never show the output: it may be the token
-	case token == "" || strings.ContainsAny(token, " \t\r\n\x00"):
-		return "", errors.New("gh auth token printed something that is not a token")
+	case err != nil || token == "" || strings.ContainsAny(token, " \t\r\n\x00"): // never show the output: it may be the token
+		return "", errors.New("gh auth token printed none for " + server + ": log in with gh auth login")
 	}
 	g.token, g.until = token, time.Now().Add(5*time.Minute)
 	return token, nil
