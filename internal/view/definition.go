@@ -208,10 +208,7 @@ func (d *Definition) Validate() error {
 	if d.Session.Processes && d.Review == NewReview {
 		return Invalid("session.processes", "each command has a review of its own, and would have processes of its own", "name one review for all of them, or leave one of the two out")
 	}
-	if err := d.validateNetwork(); err != nil {
-		return err
-	}
-	return cmp.Or(oneOf("fallback", d.Fallback, FallbackDeny, FallbackApprove), oneOf("isolation", d.Isolation, IsolationFull, IsolationBestEffort), oneOf("filesystem", d.Filesystem, FilesystemMinimal, FilesystemHost),
+	return cmp.Or(d.validateNetwork(), oneOf("fallback", d.Fallback, FallbackDeny, FallbackApprove), oneOf("isolation", d.Isolation, IsolationFull, IsolationBestEffort), oneOf("filesystem", d.Filesystem, FilesystemMinimal, FilesystemHost),
 		oneOf("git", d.Git, GitProtected, GitFull), oneOf("limits.enforce", l.Enforce, EnforceRequired, EnforceBestEffort))
 }
 

@@ -39,7 +39,7 @@ type SearchResult struct {
 
 // Restrict adds what is protected and what is hidden in all that the table shows.
 func (v *View) Restrict(found *SearchResult) error {
-	if err := cmp.Or(v.refuseSessions(), v.refuseControl()); err != nil {
+	if err := cmp.Or(v.refuseSessions(), v.refuseControl(), v.refuseUnlisted()); err != nil {
 		return err
 	}
 	for _, e := range v.entries {
@@ -52,9 +52,6 @@ func (v *View) Restrict(found *SearchResult) error {
 		if i := slices.IndexFunc(r, func(f scan.Found) bool { return f.Reason == scan.Leads }); i >= 0 {
 			return invalidf(attribute, "begin it with **/, or write the paths without wildcards, also the one that the link leads to; or remove the link", "an element with wildcards could match behind the symlink %q", r[i].Path)
 		}
-	}
-	if err := v.refuseUnlisted(); err != nil {
-		return err
 	}
 	v.hideSessions()
 	v.hideParents()
