@@ -16,17 +16,19 @@ import (
 type trees struct {
 	size int
 	dirs int              // how many more directories it makes, or compares then
-	held int              // bytes of paths, and of the directories that are not yet complete
+	held int              // bytes of paths
+	open []byte           // the contents of the directories that are not yet complete, one behind another
 	in   *tree            // the directory of the last entry
 	made map[string]*tree // by path; nil if there are too many, or if the entries are not sorted
 }
 
 // A tree is that of one directory.
 type tree struct {
-	path    string // of a/b: "/a/b/"
-	above   *tree
-	content []byte // when it is complete, the sum
-	count   int    // of entries in it
+	path  string // of a/b: "/a/b/"
+	above *tree
+	begin int    // of its content, which reaches to the end
+	sum   []byte // when it is complete
+	count int    // of entries in it
 }
 
 // A command can write names with two thousand directories each. So newTrees takes minDirs directories, and
@@ -35,7 +37,7 @@ const (
 	minDirs  = 1000
 	maxDirs  = 8
 	maxTrees = 1 << 17
-	// maxHeld bounds trees.held: a directory with some 400,000 files has as much.
+	// maxHeld bounds trees.held and trees.open together: a directory with some 400,000 files has as much.
 	maxHeld = 16 << 20
 )
 
@@ -46,52 +48,52 @@ func newTrees(size int, entries uint32) *trees {
 
 func (t *trees) take(dirs, bytes int) {
 	t.dirs -= dirs
-	if t.held += bytes; t.dirs < 0 || t.held > maxHeld {
+	if t.held += bytes; t.dirs < 0 || t.held+len(t.open) > maxHeld {
 		t.made = nil
 	}
 }
 
 // add adds the next entry.
 func (t *trees) add(mode int32, name string, object []byte) {
-	for name = "/" + name; !strings.HasPrefix(name, t.in.path); {
+	for !strings.HasPrefix(name, t.in.path[1:]) {
 		t.complete()
 	}
 	for t.made != nil {
-		base, _, below := strings.Cut(name[len(t.in.path):], "/")
+		base, _, below := strings.Cut(name[len(t.in.path)-1:], "/")
 		if !below {
 			t.write(mode, base, object, 1)
 			return
 		}
-		t.in = &tree{path: t.in.path + base + "/", above: t.in}
+		t.in = &tree{path: t.in.path + base + "/", above: t.in, begin: len(t.open)}
 		t.take(1, len(t.in.path))
 	}
 }
 
 // write adds a line to the directory, for a number of entries.
 func (t *trees) write(mode int32, name string, object []byte, entries int) {
-	line := fmt.Sprintf("%o %s\x00%s", mode, name, object)
-	t.in.content = append(t.in.content, line...)
+	t.open = append(strconv.AppendInt(t.open, int64(mode), 8), ' ')
+	t.open = append(append(append(t.open, name...), 0), object...)
 	t.in.count += entries
-	t.take(0, len(line))
+	t.take(0, 0)
 }
 
 // complete makes the tree object of the directory, and goes on with the one above.
 func (t *trees) complete() {
-	dir := t.in
-	object := append(fmt.Appendf(nil, "tree %d\x00", len(dir.content)), dir.content...)
-	t.take(0, -len(dir.content))
-	sum := sha1.Sum(object)
-	if dir.content = sum[:]; t.size == sha256.Size {
-		sum := sha256.Sum256(object)
-		dir.content = sum[:]
+	dir, sum := t.in, sha1.New()
+	if t.size == sha256.Size {
+		sum = sha256.New()
 	}
+	content := t.open[dir.begin:]
+	fmt.Fprintf(sum, "tree %d\x00", len(content))
+	sum.Write(content)
+	dir.sum, t.open = sum.Sum(nil), t.open[:dir.begin]
 	if t.made[dir.path] != nil {
 		t.made = nil
 	} else if t.made != nil {
 		t.made[dir.path] = dir
 	}
 	if t.in = dir.above; t.in != nil {
-		t.write(0o40000, path.Base(dir.path), dir.content, dir.count)
+		t.write(0o40000, path.Base(dir.path), dir.sum, dir.count)
 	}
 }
 
@@ -119,7 +121,7 @@ func (t *trees) describes(above string, b []byte) (rest []byte, ok bool) {
 	}
 	if entries != "-1" { // else git makes the tree anew
 		made := t.made[dir]
-		if made == nil || strconv.Itoa(made.count) != entries || !bytes.HasPrefix(b, made.content) {
+		if made == nil || strconv.Itoa(made.count) != entries || !bytes.HasPrefix(b, made.sum) {
 			return nil, false
 		}
 		b = b[t.size:]

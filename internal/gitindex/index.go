@@ -10,11 +10,12 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Version 4 leaves out the beginning that a name shares with the name before it. So a small index can
@@ -78,6 +79,14 @@ const (
 // Read reads an index of that length, with hashes of that size. It returns false if git would read the
 // index in another way, or not at all. It holds few bytes in memory, whatever a command wrote.
 func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
+	sum := sha256.New()
+	i, ok = readTo(sum, r, length, size)
+	i.Entries = string(sum.Sum(nil))
+	return i, ok
+}
+
+// readTo is Read, and writes to sum what Entries is the sum of.
+func readTo(sum io.Writer, r io.ReaderAt, length int64, size int) (i Index, ok bool) {
 	end := length - int64(size) // without the checksum
 	bytesAt := func(at, n int64) []byte {
 		if at < 0 || n > min(end-at, maxExtension) {
@@ -97,9 +106,8 @@ func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
 	if version < 2 || version > 4 {
 		return i, false
 	}
-	in := bufio.NewReaderSize(io.NewSectionReader(r, 12, end-12), window)
-	sum := sha256.New()
-	name := ""
+	in := bufio.NewReaderSize(io.NewSectionReader(r, 12, end-12), 16*window) // else each entry is read anew
+	name, line := "", []byte(nil)
 	at, names, links := int64(12), 0, 0
 	var starts []int32
 	made := newTrees(size, count)
@@ -115,11 +123,13 @@ func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
 		if flags[0]&stage != 0 || len(flags) > 2 && flags[2]&intended != 0 {
 			mode = -1 // git makes no tree of an unfinished merge: with this mode, no tree is valid
 		}
-		sum.Write(entry[24:28])          // type and permissions
-		sum.Write(entry[40 : 40+size])   // the object
-		sum.Write([]byte{flags[0] >> 4}) // the flags without the length of the name
-		sum.Write(flags[2:])
-		fmt.Fprintf(sum, "%d %s", len(name), name)
+		line = append(line[:0], entry[24:28]...)  // type and permissions
+		line = append(line, entry[40:40+size]...) // the object
+		line = append(line, flags[0]>>4)          // the flags without the length of the name
+		line = append(line, flags[2:]...)
+		line = append(strconv.AppendInt(line, int64(len(name)), 10), ' ')
+		line = append(line, name...)
+		sum.Write(line)
 		if names += len(name); len(name) > maxName || names > maxNames*int(end) || len(i.Links) > maxLinks {
 			return i, false
 		}
@@ -142,7 +152,6 @@ func Read(r io.ReaderAt, length int64, size int) (i Index, ok bool) {
 		at += int64(n)
 		in.Discard(n)
 	}
-	i.Entries = string(sum.Sum(nil))
 	// Git looks for the extension EOIE at this offset from the end, even within other data.
 	last := end - int64(12+size)
 	if b := bytesAt(last, 12); last >= 0 && (b == nil || string(b[:4]) == "EOIE" && (last < at || int64(binary.BigEndian.Uint32(b[8:])) != at)) {
@@ -202,6 +211,9 @@ func misplaced(name string) bool {
 	for part := range strings.SplitSeq(strings.TrimSuffix(name, "/"), "/") {
 		if part == "" || part == "." || part == ".." {
 			return true
+		}
+		if c := part[0]; c < utf8.RuneSelf && c != '.' && c|0x20 != 'g' {
+			continue // what follows cannot make it one of these
 		}
 		// Some file systems ignore case, formatting characters, and the text after a colon or backslash.
 		part = strings.Map(func(r rune) rune {
