@@ -293,7 +293,7 @@ func readIndex(path, commonDir string, left *int64) (i gitindex.Index, err error
 		return i, err
 	}
 	defer f.File.Close()
-	i, ok := gitindex.Read(f, f.Size(), gitindex.HashSize(string(config)))
+	i, ok := gitindex.ReadAgain(path, f, f.Size(), gitindex.HashSize(string(config)))
 	if !ok {
 		return i, fmt.Errorf("%.300q is not understood", path)
 	}
