@@ -29,10 +29,8 @@ const (
 func measureReview(ctx context.Context, s *scene, o options, r *report) {
 	rounds := min(o.rounds, 20)
 	root := filepath.Join(s.dir, "reviewed")
-	s.git(ctx, s.dir, "init", "-q", root)
 	plant(root, o.files, func(i int) (string, string) { return fmt.Sprintf("%d/%d/%d", i/1000, i/100, i), fmt.Sprint(i) })
-	s.git(ctx, root, "add", ".")
-	s.git(ctx, root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "all")
+	s.commitAll(ctx, root)
 	time.Sleep(settling)
 	h := s.host(ctx, root, func(o *host.Options) { o.Sandboxes = map[string]host.Definition{sandboxFast: {Engine: "native"}} })
 	run := func(review string) func() error {

@@ -132,6 +132,13 @@ func (s *scene) git(ctx context.Context, root string, args ...string) {
 	check(s.run(cmd))
 }
 
+// commitAll makes a directory a repository with all that is in it.
+func (s *scene) commitAll(ctx context.Context, root string) {
+	s.git(ctx, root, "init", "-q")
+	s.git(ctx, root, "add", ".")
+	s.git(ctx, root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "all")
+}
+
 // run runs cmd with the null device as stdin and stdout.
 func (s *scene) run(cmd *exec.Cmd) error {
 	cmd.Stderr = s.stderr

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// measureSearch compares one-shot runs in a small workspace and in two of so many files: as by default, and
-// where a pattern has all of it searched.
+// measureSearch compares one-shot runs in a small workspace and in two of so many files: as by default,
+// where a pattern has all of it searched, and in repositories.
 func measureSearch(ctx context.Context, s *scene, o options, r *report) {
 	const small = "one-shot, small"
 	group := []contender{s.plainBwrap(ctx), {name: small, run: s.oneShot(ctx, "native", s.workspace)}}
@@ -33,4 +33,14 @@ func measureSearch(ctx context.Context, s *scene, o options, r *report) {
 	for _, goal := range goals {
 		goal()
 	}
+	const few, all = "one-shot, few files in git", "one-shot, all files in git"
+	group = nil
+	for _, c := range [...]struct{ name, dir string }{{few, "few"}, {all, "large10"}} {
+		root := filepath.Join(s.dir, c.dir)
+		plant(root, 1, func(int) (string, string) { return "own", "" })
+		s.commitAll(ctx, root)
+		group = append(group, contender{name: c.name, run: s.oneShot(ctx, "native", root)})
+	}
+	r.compare(ctx, fmt.Sprintf("Repositories, the second of %d files", o.files), group, o.rounds)
+	r.near(all, few, 1.2)
 }

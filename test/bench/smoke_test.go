@@ -25,7 +25,7 @@ func TestWhole(t *testing.T) {
 	if testing.Short() {
 		args = append(args, "-only", "engines")
 	} else {
-		sections += 11
+		sections += 12
 	}
 	o, err := parseOptions(args, t.Output())
 	if err != nil {
