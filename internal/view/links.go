@@ -66,8 +66,11 @@ func (v *View) checkLinks(linked []*protection) error {
 			return !v.Creatable(link) || v.hasEntriesBeneath(link)
 		})
 		if len(replaceable) > 0 && p.mustHold {
-			return invalidf(v.writer(path.Dir(replaceable[0])).Why, fmt.Sprintf("name its target, %q, or put that in the place of the link", p.way.End),
-				"commands could replace %q, which is on the way to what must be protected (%s)", replaceable[0], p.why)
+			hint := "remove the link, or let it lead to an existing file"
+			if p.way.Err == nil {
+				hint = fmt.Sprintf("name its target, %q, or put that in the place of the link", p.way.End)
+			}
+			return invalidf(v.writer(path.Dir(replaceable[0])).Why, hint, "commands could replace %q, which is on the way to what must be protected (%s)", replaceable[0], p.why)
 		}
 		writable := p.way.Err == nil && v.Creatable(p.way.End)
 		switch {

@@ -129,8 +129,11 @@ func (v *View) parse(rule *Rule, root string) error {
 		end = "/" + base // the caller's user cannot get there
 	}
 	if link := v.replaceableLink(&rule.way); link != "" {
-		return invalidf(rule.Attribute, fmt.Sprintf("write the path that it leads to: %q", strings.TrimPrefix(rule.way.End, v.root()+"/")),
-			"%q goes through the symlink %q, which a command can replace: the rule would then match something else", rule.Text, link)
+		hint := "write the path that it leads to"
+		if rule.way.Err == nil {
+			hint += fmt.Sprintf(": %q", strings.TrimPrefix(end, v.root()+"/"))
+		}
+		return invalidf(rule.Attribute, hint, "%q goes through the symlink %q, which a command can replace: the rule would then match something else", rule.Text, link)
 	}
 	if end != "/"+base {
 		if p, err = p.Rebase(end); err != nil {

@@ -279,9 +279,13 @@ func TestTables(t *testing.T) {
 			in.UID, in.Home, in.CallerHome, m.closed = 2000, "/home/o", "/root", []string{"/w/shut"}
 		}},
 		{name: "a rule through a link", m: newMachine(append(project, "/w/link -> keys")...), in: input(Definition{DenyPaths: []string{"link/b.txt"}})},
+		{name: "a rule through a link to what cannot be searched", m: newMachine(append(project, "/w/link -> /shut/x", "/shut shut")...), in: input(Definition{DenyPaths: []string{"link/b.txt"}})},
 		{name: "a secret that is a link", m: newMachine(append(project, "/w/.env -> keys/b.txt")...), in: input(Definition{})},
 		{name: "a way back", m: newMachine(repository...), in: input(Definition{}), change: func(_ *Input, m *machine) {
 			m.obeyed = map[string][]workspace.GitControl{"/w": {control("/w/.git/../src/../ci.inc", "configuration", true)}}
+		}},
+		{name: "a link that cannot be followed", m: newMachine(append(repository, "/w/loop -> loop")...), in: input(Definition{}), change: func(_ *Input, m *machine) {
+			m.obeyed = map[string][]workspace.GitControl{"/w": {control("/w/loop", "configuration", true)}}
 		}},
 		{name: "a way back in the git directory", m: newMachine(append(repository, "/w/.git/x")...), in: input(Definition{}), change: func(_ *Input, m *machine) {
 			m.obeyed = map[string][]workspace.GitControl{"/w": {control("/w/.git/x/../../ci.inc", "configuration", true)}}
