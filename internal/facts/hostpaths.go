@@ -58,7 +58,7 @@ func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.H
 	inPath := []string{"git", "gh", "less", "sbxhost", "sbx", "sbxhost-mcp"}
 	if exe, err := os.Executable(); err == nil {
 		inPath = append(inPath, filepath.Base(exe))
-		add(view.HostNames, filepath.Dir(Follow(exe).End), program, programs...)
+		add(view.HostNames, filepath.Dir(cmp.Or(Follow(exe).End, exe)), program, programs...)
 	}
 	add(view.HostNames, caller.Getenv("XDG_CONFIG_HOME"), config, "sbxhost", "gh")
 	if caller.Home != "" {
