@@ -86,7 +86,7 @@ func (m *Machine) copyOf(out *Resolution, content []byte) string {
 		}
 		return file
 	}
-	temp, err := os.CreateTemp(dir, "")
+	temp, err := os.CreateTemp(dir, filepath.Base(file))
 	if err != nil {
 		return ""
 	}
@@ -103,11 +103,12 @@ func (m *Machine) copyOf(out *Resolution, content []byte) string {
 }
 
 // sweepCopies removes copies, also unfinished ones, that no command has used for a day: a killed host leaves
-// that of its certificates. Nothing else is there. One that is mounted stays so.
+// that of its certificates. One that is mounted stays so. A name is a hash, or begins with one: a cache that is
+// led elsewhere, or was a directory before, has files of the user.
 func sweepCopies(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+		if info, err := e.Info(); err == nil && len(e.Name()) >= 2*sha256.Size && time.Since(info.ModTime()) > 24*time.Hour {
 			os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
