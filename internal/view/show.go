@@ -133,8 +133,8 @@ func (v *View) ephemeral(e *shared.Entry) {
 // source makes a path of a definition absolute, and follows it.
 func (v *View) source(attribute, text string) (raw string, way Way, err error) {
 	switch {
-	case text == "":
-		return "", Way{}, Invalid(attribute, "its path is empty", "")
+	case text == "" || strings.Contains(text, "\x00"):
+		return "", Way{}, Invalid(attribute, "its path is empty, or has a NUL byte", "")
 	case slices.Contains(strings.Split(text, "/"), ".."):
 		return "", Way{}, invalidf(attribute, "write the path without it", "%q has a \"..\" component", text)
 	case (text == "~" || strings.HasPrefix(text, "~/")) && v.in.Home == "":
