@@ -475,7 +475,7 @@ func TestAgentThatAnotherDefinitionWrites(t *testing.T) {
 		t.Fatalf("%s, %v", out, err)
 	}
 	out, err := h.Command(t.Context(), "shows", "sh", "-c", "echo $SSH_AUTH_SOCK").Output()
-	if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "credentials[0]" || !strings.Contains(e.Message, "could have been put there by one") {
+	if e, ok := errors.AsType[*shared.Error](err); !ok || e.Attribute != "credentials[0]" || !strings.Contains(e.Message, "could have been put there by one") || !strings.Contains(e.Hint, base+"/p/agent") {
 		t.Errorf("%q, %v", out, err)
 	}
 }

@@ -385,7 +385,7 @@ func (v *View) refusePlantedLinks() error {
 	for _, s := range v.sources {
 		way := v.facts.Follow(s.path)
 		if link := v.plantedLink(&way); link != "" {
-			return invalidf(s.attribute, "name its target instead", "%q is a symlink in a directory that commands can write to, and could have been put there by one", link)
+			return invalidf(s.attribute, fmt.Sprintf("instead of %q, name what it leads to", s.path), "%q is a symlink in a directory that commands can write to, and could have been put there by one", link)
 		}
 	}
 	return nil
