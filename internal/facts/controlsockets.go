@@ -70,4 +70,4 @@ func socketIn(value string) string {
 	return ""
 }
 
-var socketAddress = regexp.MustCompile("^unix:.*?path=(/[^,;]*)|^(?:unix://)?(/.*)")
+var socketAddress = regexp.MustCompile("(?s)^unix:.*?path=(/[^,;]*)|^(?:unix://)?(/.*)")

@@ -209,7 +209,7 @@ func TestControlSockets(t *testing.T) {
 	}
 	for value, want := range map[string]string{
 		"unix:///run/x.sock": "/run/x.sock", "/run/y.sock": "/run/y.sock", "tcp://1.2.3.4:5": "", "": "",
-		"unix:path=/run/user/1/bus,guid=0": "/run/user/1/bus", "unix:abstract=/x": "", "unix:guid=1,path=/a;tcp:host=x": "/a",
+		"unix:path=/run/user/1/bus,guid=0": "/run/user/1/bus", "unix:abstract=/x": "", "unix:guid=1,path=/a;tcp:host=x": "/a", "unix:///a\nb": "/a\nb",
 	} {
 		if got := socketIn(value); got != want {
 			t.Errorf("%q holds %q, want %q", value, got, want)
