@@ -43,7 +43,7 @@ func (m *Machine) controlSockets() (list []view.ControlSocket) {
 		add(view.ControlSocket{Gives: "programs that run as you, outside of any sandbox, over D-Bus", Always: always, OnRequest: true}, in("bus"))
 		add(view.ControlSocket{Gives: wayland, Always: always, OnRequest: true}, in("wayland-0"), in("wayland-1"))
 		if display != "" {
-			add(view.ControlSocket{Gives: wayland, OnRequest: true}, view.Absolute("", dir, display))
+			add(view.ControlSocket{Gives: wayland, OnRequest: true}, view.Absolute(in("~"), dir, display))
 		}
 	}
 	for _, home := range [...]string{m.home(), m.Caller.Home} {

@@ -207,6 +207,10 @@ func TestControlSockets(t *testing.T) {
 			}
 		}
 	}
+	r.Caller.Environ = NewEnvironment([]string{"XDG_RUNTIME_DIR=" + tr.base, "WAYLAND_DISPLAY=~/w"}) // no home is meant
+	if !slices.ContainsFunc(r.controlSockets(), func(s view.ControlSocket) bool { return s.Path == tr.base+"/~/w" }) {
+		t.Error("the socket of Wayland is not known")
+	}
 	for value, want := range map[string]string{
 		"unix:///run/x.sock": "/run/x.sock", "/run/y.sock": "/run/y.sock", "tcp://1.2.3.4:5": "", "": "",
 		"unix:path=/run/user/1/bus,guid=0": "/run/user/1/bus", "unix:abstract=/x": "", "unix:guid=1,path=/a;tcp:host=x": "/a", "unix:///a\nb": "/a\nb",
