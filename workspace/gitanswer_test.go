@@ -472,7 +472,7 @@ func TestCommandWords(t *testing.T) {
 		"/usr/bin/less -R":            {"/usr/bin/less", "/usr/bin/less -R"},
 		"X=1 ./conv a/b":              {"", "./conv", "a/b", "X=1 ./conv a/b"},
 		"'/my place/tool' x":          {"/my place/tool", "/my", "place/tool", "'/my place/tool' x"},
-		`/my\ place/tool x`:           {"/my place/tool", `/my\`, "place/tool", `/my\ place/tool x`},
+		`/my\ place/tool x`:           {"/my place/tool", "/my", "place/tool", `/my\`, `/my\ place/tool x`},
 		"/my place/tool":              {"/my", "place/tool", "/my place/tool"},
 		"/a,b/{c}/v=1/tool x":         {"/a,b/{c}/v=1/tool", "/a", "b/", "/v", "1/tool", "/a,b/{c}/v=1/tool x"},
 		`sh -c "cd x; ./run y"`:       {"", "cd x; ./run y", "./run", `sh -c "cd x; ./run y"`},
@@ -480,7 +480,7 @@ func TestCommandWords(t *testing.T) {
 		"":                            {""},
 		`a "b/c`:                      {"", "b/c", `a "b/c`},
 		`"/Bob's place/tool" x`:       {"/Bob's place/tool", "/Bob", "place/tool", `"/Bob's place/tool" x`},
-		`/Bob\'s\ place/tool`:         {"/Bob's place/tool", `/Bob\`, "place/tool", `/Bob\'s\ place/tool`},
+		`/Bob\'s\ place/tool`:         {"/Bob's place/tool", "/Bob", "place/tool", `/Bob\`, `/Bob\'s\ place/tool`},
 		`'/a\b/"tool"'`:               {`/a\b/"tool"`, `/a\b/`, `'/a\b/"tool"'`},
 		`"/a\\b/\$x/tool"`:            {`/a\b/$x/tool`, `/a\b/`, "x/tool", `/a\\b/\`, `"/a\\b/\$x/tool"`},
 		`$HOME/tool ${HOME}/conf`:     {"~/tool", "~/conf", "~/tool ~/conf"},
@@ -504,6 +504,10 @@ func TestCommandWords(t *testing.T) {
 	}
 	if got := commandWords("core.pager", many); len(got) != maxWords+1 {
 		t.Errorf("%d words of too many", len(got))
+	}
+	long := strings.Repeat("a", 1<<19) // each quote that ends in it was a copy of it
+	if got := commandWords("core.pager", long+strings.Repeat("''", 1<<18)); !slices.Equal(got, []string{""}) {
+		t.Errorf("%d words without a slash", len(got))
 	}
 }
 

@@ -389,7 +389,7 @@ func commandWords(key, value string) (words []string) {
 // split splits a command as a shell might. Quoted text is one word, and is split once more, because it
 // may be a script.
 func split(command, separators string) (words []string) {
-	var word, quoted []byte
+	var word []byte
 	var quote byte
 	end := func() {
 		if len(word) > 0 {
@@ -406,7 +406,6 @@ func split(command, separators string) (words []string) {
 			}
 		case c == quote:
 			quote = 0
-			quoted = append(append(quoted, word...), ' ')
 		case quote == 0 && (c == '\'' || c == '"'):
 			quote = c
 		case quote == 0 && strings.IndexByte(separators, c) >= 0:
@@ -417,5 +416,5 @@ func split(command, separators string) (words []string) {
 	}
 	end()
 	inner := func(r rune) bool { return r == '\'' || r == '"' || strings.ContainsRune(separators, r) }
-	return append(words, strings.FieldsFunc(string(quoted), inner)...)
+	return append(words, strings.FieldsFunc(strings.Join(words, " "), inner)...)
 }
