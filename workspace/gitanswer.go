@@ -175,7 +175,7 @@ type question struct {
 	followed []string // included files
 	fixed    []string // directories that no command can replace, for tidy
 	bases    []string // possible bases of relative paths; the top is the first
-	hooks    []string // directories of hooks
+	named    int      // bytes of the paths that settings can mean
 	words    int      // words with a slash in commands
 }
 
@@ -320,14 +320,15 @@ func ofKernel(p string) bool {
 }
 
 // tidy cleans an absolute path if the result leads to the same file, now and later: ".." after a symlink
-// is not lexical, and a command can replace any directory by a symlink, except those above fixed.
+// is not lexical, and a command can replace any directory by a symlink, except those above fixed. It leaves a
+// path that is longer than the kernel takes: to look at each of its ".." would take minutes.
 func tidy(p string, fixed ...string) string {
 	for i, name := 0, ""; i < len(p); i += len(name) + 1 {
 		name, _, _ = strings.Cut(p[i:], "/")
 		if name == ".." {
 			dir := filepath.Clean("/" + p[:i])
 			fi, err := os.Lstat(dir)
-			if err != nil || !fi.IsDir() || !slices.ContainsFunc(fixed, func(f string) bool { return paths.Inside(dir, f) }) {
+			if err != nil || i > unix.PathMax || !fi.IsDir() || !slices.ContainsFunc(fixed, func(f string) bool { return paths.Inside(dir, f) }) {
 				return p
 			}
 		}

@@ -511,6 +511,27 @@ func TestCommandWords(t *testing.T) {
 	}
 }
 
+// A command can write settings whose paths are, together, more than the memory holds, or a path that takes
+// minutes to clean.
+func TestSettingsMultiplyLittle(t *testing.T) {
+	t.Parallel()
+	base := tempDir(t)
+	w := mustNew(t, Options{Root: base})
+	for _, key := range []string{"core.hookspath", "core.editor"} {
+		q := question{answer: &answer{stamps: map[string]stamp{}}, git: w.gitAs(nil), top: base, layout: GitLayout{GitDir: base, CommonDir: base}}
+		for i := range 400_000 {
+			q.settings = append(q.settings, setting{key: "core.worktree", value: fmt.Sprint(i)})
+		}
+		q.settings = append(q.settings, setting{key: key, value: "./a"})
+		if q.obey(); !errors.Is(q.controls.Failed, ErrGitLayout) || len(q.stamps) > maxControls {
+			t.Errorf("%s: %d files, %v", key, len(q.stamps), q.controls.Failed)
+		}
+	}
+	if p := strings.Repeat("/..", 300_000); tidy(p, base) != p {
+		t.Error("such a long path leads to a file")
+	}
+}
+
 func FuzzParseSettings(f *testing.F) {
 	f.Add([]byte("local\x00file:/x\x00a.b\nc\x00"))
 	f.Add([]byte("command\x00file:/x\x00a.b\x00"))

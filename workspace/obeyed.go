@@ -23,9 +23,10 @@ import (
 )
 
 const (
-	maxControls    = 512  // paths in GitControls
-	maxHookEntries = 1000 // names in a hooks directory
-	maxWords       = 512  // words with a slash in settings with commands
+	maxControls    = 512     // paths in GitControls
+	maxHookEntries = 1000    // names in a hooks directory
+	maxWords       = 512     // words with a slash in settings with commands
+	maxNamed       = 8 << 20 // bytes of all paths that settings can mean: a command multiplies bases and names
 )
 
 // GitControls asks git what it obeys in the repository of layout l, with its work tree at top: when
@@ -152,7 +153,7 @@ var fileNames = sync.OnceValue(func() *regexp.Regexp {
 // obey finds the hooks and other files that the settings name.
 func (q *question) obey() {
 	if q.bases = q.workTrees(); q.layout.GitDir != "" {
-		q.hooks = []string{paths.Join(q.layout.CommonDir, "hooks")}
+		q.hooksIn(paths.Join(q.layout.CommonDir, "hooks"))
 	}
 	for _, s := range q.settings {
 		if q.controls.Failed != nil {
@@ -166,12 +167,14 @@ func (q *question) obey() {
 		}
 		switch use := useOf(s.key, s.value); {
 		case s.key == "core.hookspath":
-			q.hooks = append(q.hooks, q.pathsFrom(s.value, append(slices.Clone(q.bases), q.layout.GitDir, q.layout.CommonDir)...)...)
+			for _, p := range q.pathsFrom(s.value, append(slices.Clone(q.bases), q.layout.GitDir, q.layout.CommonDir)...) {
+				q.hooksIn(p)
+			}
 		case use == isFile:
 			for _, p := range q.pathsFrom(s.value, q.bases[0]) {
 				q.add(p, controlProgram, true)
 				if s.key == "init.templatedir" { // git copies the links in it
-					q.hooks = append(q.hooks, paths.Join(p, "hooks"))
+					q.hooksIn(paths.Join(p, "hooks"))
 				}
 			}
 		case use == isCommand:
@@ -180,11 +183,6 @@ func (q *question) obey() {
 	}
 	if p := q.git.xdg("attributes"); filepath.IsAbs(p) {
 		q.add(p, controlProgram, true)
-	}
-	for _, dir := range q.hooks {
-		if q.controls.Failed == nil {
-			q.hooksIn(dir)
-		}
 	}
 }
 
@@ -204,12 +202,17 @@ func (q *question) pathsFrom(value string, bases ...string) (list []string) {
 	p, err := q.git.path(value)
 	switch q.fail(err); {
 	case p == "":
+		return nil
 	case filepath.IsAbs(p):
-		list = append(list, tidy(p, q.fixed...))
-	default:
-		for _, base := range bases {
-			list = append(list, tidy(base+"/"+p, q.fixed...))
+		bases = []string{""}
+	}
+	for _, base := range bases {
+		at := absoluteIn(base, p)
+		if q.named += len(at); q.named > maxNamed {
+			q.fail(fmt.Errorf("git: settings name files by more than %d bytes: %w", maxNamed, ErrGitLayout))
+			return nil
 		}
+		list = append(list, tidy(at, q.fixed...))
 	}
 	return list
 }
