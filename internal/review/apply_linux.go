@@ -50,7 +50,13 @@ func (r *Review) Changes(ctx context.Context, rules Rules) (*Set, error) {
 				known[string(one.Path)] = one
 			}
 		}
-		c := &Comparison{Layer: i, Root: p.source, Upper: p.upper, Lower: p.lower, Begun: l.Begun, Known: known, used: used, Denied: rules.Denied,
+		c := &Comparison{Layer: i, Root: p.source, Upper: p.upper, Lower: p.lower, Begun: l.Begun, Known: known, used: used,
+			Denied: func(p string, directory bool) string {
+				if layer, _ := r.at(p); layer != i { // it would be judged by what lies in that one
+					return "for another command of the review it lay in a directory of its own"
+				}
+				return rules.Denied(p, directory)
+			},
 			Same: func(p string, used *int64) (bool, error) {
 				if err := ctx.Err(); err != nil {
 					return false, context.Cause(ctx)
