@@ -461,6 +461,20 @@ func TestReplacedWhileItRuns(t *testing.T) {
 	if !strings.Contains(got, "/.env was removed or replaced") || !strings.Contains(got, "/.git/config was removed or replaced") || strings.Contains(got, "kept.env") {
 		t.Errorf("%q", got)
 	}
+	// Also if nothing in it was hidden or protected: nobody finds what the command makes there.
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.Mkdir(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h = newHost(t, func(o *host.Options) { o.Dir, o.Workspace.Root = other, other })
+	got = run(func() {
+		if err := os.Rename(other, other+".moved"); err != nil {
+			t.Error(err)
+		}
+	})
+	if !strings.Contains(got, "/other was removed or replaced") {
+		t.Errorf("%q", got)
+	}
 }
 
 // What holds places stays for the next command for as long as was asked, and is

@@ -345,7 +345,7 @@ func (m *Machine) compare(out *Resolution, look *lookup, now *baseline, made *Ch
 	repositories = slices.DeleteFunc(repositories, isIgnored)
 	var replaced []string
 	for _, w := range out.baseline.Protected { // no mount was on a file that took its place
-		if is, err := w.replaced(); is && err == nil && w.loss == unprotects {
+		if is, err := w.replaced(); is && (w.loss == unmakes || err == nil && w.loss == unprotects) {
 			replaced = append(replaced, w.path)
 		}
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/sbxhost/sbxhost/shared"
 )
 
-// WatchedPath is a file or directory of the host that a mount hides or protects while a command runs.
+// WatchedPath is a file or directory of the host that a mount hides or protects while a command runs, or
+// a directory in which it writes: what it makes in one that was renamed is found by nobody.
 // The kernel removes a mount when somebody outside of the sandbox removes its mount point, or
 // renames another file over it, as editors do to save a file, and git to change its configuration.
 // Nothing can restore the mount in a running sandbox.
@@ -26,20 +27,26 @@ type WatchedPath struct {
 	was             unix.Stat_t
 }
 
-// unprotects is the loss of a protection.
-const unprotects = "could be written"
+// unprotects is the loss of a protection, and unmakes that of a directory with what a command makes.
+const (
+	unprotects = "could be written"
+	unmakes    = "did not have what the command made"
+)
 
 // Watch records what is hidden and protected from a command at its start, without what the engine
-// does not protect.
+// does not protect, and where it can write.
 func (r *Resolution) Watch(have shared.Features) (list []WatchedPath) {
 	hostPath := view.HostPaths(r.Spec.Table)
 	list = make([]WatchedPath, 0, len(r.Spec.Table))
 	for i := range r.Spec.Table {
 		e := &r.Spec.Table[i]
 		loss := "was not hidden"
-		if e.Access == shared.ReadOnly && strings.HasPrefix(e.Why, "protected: ") && have.Has(shared.FeatureNested) {
+		switch {
+		case e.Access == shared.ReadOnly && strings.HasPrefix(e.Why, "protected: ") && have.Has(shared.FeatureNested):
 			loss = unprotects
-		} else if e.Access != shared.Hidden {
+		case e.Access == shared.ReadWrite && e.Why != view.OriginHome && e.Why != view.OriginTemp && Follow(e.Source).Kind == view.Directory:
+			loss = unmakes
+		case e.Access != shared.Hidden:
 			continue
 		}
 		at := hostPath(e)

@@ -316,6 +316,13 @@ func TestReplacedBetweenCommands(t *testing.T) {
 	if len(made.Instructions) > 0 || strings.Count(said, "replaced from outside") != 1 || !strings.Contains(said, strconv.Quote(top+"/.git/config")) {
 		t.Errorf("instructions %q; kept: %s", made.Instructions, said)
 	}
+	if err := errors.Join(os.Rename(top, top+".moved"), os.Mkdir(top, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	made = m.ChangesSince(last)
+	if said = fmt.Sprintf("%v", made.Findings()); !strings.Contains(said, "since: "+strconv.Quote(top)) {
+		t.Errorf("the directory is another one: %s", said)
+	}
 }
 
 // A mark is there and locked, or it is not there: another command's host takes one that nobody has locked for a dead
