@@ -78,13 +78,15 @@ func (m *Machine) prepare(v *view.View, in *view.Input, look *lookup) {
 			hidden(o.Path, func(p string) bool { return v.Visible(p) && !v.Creatable(p) })
 		}
 	}
+	table, _ := look.mounts()
+	seen := mountsIn(table, look.trees...)
 	for _, base := range slices.Concat(m.SessionBases, m.ReviewBases) {
 		shown := v.Visible
 		if slices.Contains(m.ReviewBases, base) {
 			shown = v.Creatable
 		}
 		if way := hidden(base, shown); way.Kind != view.Absent {
-			in.SessionBases = append(in.SessionBases, way.End)
+			in.SessionBases = append(append(in.SessionBases, way.End), otherPaths(table, seen, way.End)...)
 		}
 	}
 }

@@ -27,6 +27,7 @@ type lookup struct {
 	ctx       context.Context // of the command
 	m         *Machine
 	writable  []string // where commands can write
+	trees     []string // where they can look
 	left      *workspace.Budget
 	ways      map[string]*view.Way
 	repos     map[string]view.Repository
@@ -243,20 +244,25 @@ func (f *lookup) submodules(own, within []string) map[string]string {
 	return found
 }
 
-// addSecondMounts returns own, and where another mount shows these paths in what commands write. It adds
-// the mounts there that show once more what commands write, because nothing is protected in them.
+// addSecondMounts returns own, and where another mount shows these paths in what commands write, or, if
+// they are hidden, in what they see. It adds the mounts there that show once more what commands
+// write, because nothing is protected in them.
 func (f *lookup) addSecondMounts(own []view.HostPath) []view.HostPath {
 	table, _ := f.mounts() // none on a system without /proc
 	all := slices.Clip(own)
-	shown := mountsIn(table, f.writable...)
+	shown, seen := mountsIn(table, f.writable...), mountsIn(table, f.trees...)
 	for _, o := range own {
+		in := shown
+		if o.Kind == view.HostState {
+			in = seen
+		}
 		names := []string{""}
 		if o.Kind == view.HostNames { // each can be a mount itself
 			names = o.Names
 		}
 		for _, name := range names {
 			way := f.Follow(filepath.Join(o.Path, name))
-			for _, at := range otherPaths(table, shown, way.End) {
+			for _, at := range otherPaths(table, in, way.End) {
 				again := o
 				if again.Path = at; name != "" {
 					again.Path, again.Names = filepath.Dir(at), []string{filepath.Base(at)}

@@ -56,7 +56,10 @@ func (m *Machine) table(in *view.Input, look *lookup, out *Resolution, onDemand 
 	for _, name := range m.refusedToolchains {
 		out.Notes = append(out.Notes, view.OriginToolchains+": "+name+" names no directory that can be shown; its toolchain is left out")
 	}
-	look.writable = out.WritableSources()
+	look.writable, look.trees = out.WritableSources(), out.Trees()
+	if in.Filesystem == view.FilesystemHost {
+		look.trees = append(look.trees, "/")
+	}
 	in.HostPaths = look.addSecondMounts(in.HostPaths)
 	out.ShowGit()
 	if !in.Unisolated {
