@@ -209,20 +209,16 @@ func (d *decoder) elements(it item) ([]item, bool) {
 		d.wrongType(it, "a list")
 		return nil, false
 	}
-	var exprs []hcl.Expression
+	exprs := make([]hcl.Expression, it.val.LengthInt())
 	if it.expr != nil {
-		if static, _ := hcl.ExprList(it.expr); len(static) == it.val.LengthInt() {
+		if static, _ := hcl.ExprList(it.expr); len(static) == len(exprs) {
 			exprs = static
 		}
 	}
-	items := make([]item, 0, it.val.LengthInt())
+	items := make([]item, 0, len(exprs))
 	for _, v := range it.val.Elements() {
 		i := len(items)
-		var expr hcl.Expression
-		if exprs != nil {
-			expr = exprs[i]
-		}
-		items = append(items, it.part(fmt.Sprintf("%s[%d]", it.name, i), v, expr))
+		items = append(items, it.part(fmt.Sprintf("%s[%d]", it.name, i), v, exprs[i]))
 	}
 	return items, true
 }
@@ -276,7 +272,6 @@ func (d *decoder) fields(it item) ([]field, bool) {
 	}
 	ok := true
 	written := make(map[string]hcl.KeyValuePair)
-	hidden := make(map[string]bool)
 	if it.expr != nil {
 		pairs, _ := hcl.ExprMap(it.expr)
 		for _, pair := range pairs {
@@ -294,7 +289,6 @@ func (d *decoder) fields(it item) ([]field, bool) {
 				continue
 			}
 			written[name] = pair
-			hidden[name] = refersToEnv(pair.Key)
 		}
 	}
 	fields := make([]field, 0, it.val.LengthInt())
@@ -302,7 +296,7 @@ func (d *decoder) fields(it item) ([]field, bool) {
 		f := field{key: k.AsString(), keyAt: it.at, hiddenKey: it.hidden}
 		var expr hcl.Expression
 		if pair, found := written[f.key]; found {
-			f.keyAt, expr, f.hiddenKey = pair.Key.Range(), pair.Value, hidden[f.key]
+			f.keyAt, expr, f.hiddenKey = pair.Key.Range(), pair.Value, refersToEnv(pair.Key)
 		}
 		name := it.name + "." + f.key
 		if f.hiddenKey {
