@@ -47,20 +47,14 @@ type evaluator struct {
 func roots() []string { return []string{"env", "home", "platform", "workspace"} }
 
 func (e *evaluator) value(expr hcl.Expression) (cty.Value, hcl.Diagnostics) {
-	ctx := &hcl.EvalContext{}
+	ctx := &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: functions()}
 	var diags hcl.Diagnostics
-	var env map[string]cty.Value
+	env := map[string]cty.Value{}
 	for _, traversal := range expr.Variables() {
-		if ctx.Variables == nil {
-			ctx.Variables = make(map[string]cty.Value)
-		}
 		name := traversal.RootName()
 		var problem *hcl.Diagnostic
 		switch name {
 		case "env":
-			if env == nil {
-				env = make(map[string]cty.Value)
-			}
 			problem = e.addEnv(env, traversal)
 		case "home":
 			if e.input.Home == "" {
@@ -87,10 +81,7 @@ func (e *evaluator) value(expr hcl.Expression) (cty.Value, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
-	if env != nil {
-		ctx.Variables["env"] = cty.ObjectVal(env)
-	}
-	ctx.Functions = functions()
+	ctx.Variables["env"] = cty.ObjectVal(env)
 
 	val, diags := expr.Value(ctx)
 	for _, d := range diags {
