@@ -48,16 +48,6 @@ func ServeBuiltin(engines ...shared.Engine) Builtins {
 	panic("unreachable")
 }
 
-// info returns a built-in engine's description of itself, without starting a process.
-func (b Builtins) info(name string) (shared.Info, bool) {
-	engine, ok := b.engines[Name(name)]
-	if !ok {
-		return shared.Info{}, false
-	}
-	info, err := engine.Info(context.Background())
-	return info, err == nil
-}
-
 // ForgottenServeBuiltin returns an error in a program that a Host started as an engine, but that
 // did not call ServeBuiltin. Otherwise it would be a fork bomb.
 func ForgottenServeBuiltin() error {

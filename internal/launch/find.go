@@ -119,14 +119,15 @@ func (s *Engines) Options(name string, lesser bool) (shared.OptionSchema, bool) 
 
 // Info returns an engine's description of itself if that needs no start.
 func (s *Engines) Info(name string) (shared.Info, bool) {
-	if injected, ok := s.o.Inject[name]; ok {
-		info, err := injected.Info(context.Background())
-		return info, err == nil
+	engine, ok := s.o.Inject[name]
+	if _, declared := s.o.Declared[name]; !ok && !declared {
+		engine, ok = s.o.Builtins.engines[Name(name)]
 	}
-	if _, declared := s.o.Declared[name]; declared {
+	if !ok {
 		return shared.Info{}, false
 	}
-	return s.o.Builtins.info(name)
+	info, err := engine.Info(context.Background())
+	return info, err == nil
 }
 
 // knows reports whether an engine is a part of this program, or was given to it. With a directory of
@@ -145,18 +146,19 @@ func (s *Engines) Injected(name string) bool {
 
 // Known reports whether there is an engine with that name, here or on another platform.
 func (s *Engines) Known(name string) bool {
-	return slices.Contains(Ours, name) || slices.Contains(s.Names(), name) || s.o.Dir != "" && s.beside(name)
+	return slices.Contains(Ours, name) || slices.Contains(s.Names(), name) || s.o.Dir != "" && s.beside(name) != ""
 }
 
-// beside reports whether an engine's program is in the directory of those that were installed with
-// this one.
-func (s *Engines) beside(name string) bool {
-	dir := s.dir()
-	if dir == "" {
-		return false
+// beside is the path of an engine's program in the directory of those that were installed with this
+// one; "" if it is not there.
+func (s *Engines) beside(name string) string {
+	if dir := s.dir(); dir != "" {
+		path := filepath.Join(dir, programPrefix+name)
+		if _, err := os.Lstat(path); err == nil {
+			return path
+		}
 	}
-	_, err := os.Lstat(filepath.Join(dir, programPrefix+name))
-	return err == nil
+	return ""
 }
 
 // Names lists the known engines, sorted.
@@ -176,10 +178,8 @@ func (s *Engines) Names() []string {
 func (s *Engines) SeparatePrograms() map[string]string {
 	found := make(map[string]string, len(Ours))
 	for _, name := range Ours {
-		if s.beside(name) {
-			found[name] = filepath.Join(s.dir(), programPrefix+name)
-		} else if slices.Contains(Separate, name) {
-			found[name] = ""
+		if path := s.beside(name); path != "" || slices.Contains(Separate, name) {
+			found[name] = path
 		}
 	}
 	return found
