@@ -24,9 +24,6 @@ type Route struct {
 
 // slot names the sandbox that is kept for a target and a route.
 func (r Route) slot(t *Target) string {
-	if r == (Route{}) && t.ImplicitKey == "" {
-		return t.Name
-	}
 	return fmt.Sprintf("%s\x00%s\x00%v\x00%s", t.Name, r.Engine, r.Unconfined, t.ImplicitKey)
 }
 
