@@ -64,6 +64,11 @@ type Plan struct {
 	Ops    []shared.PlannedMount
 }
 
+// show adds a mount to those that people see.
+func (out *Plan) show(op, source, dest, why string) {
+	out.Ops = append(out.Ops, shared.PlannedMount{Op: op, Source: source, Destination: dest, Why: why})
+}
+
 // defaultMasked and defaultReadOnly are what Docker hides and protects in every container: our own
 // lists would otherwise replace its own.
 var (
@@ -221,7 +226,7 @@ func (p *Planner) privateDirs(out *Plan, taken map[string]bool) error {
 	// In place of the host's devices and the kernel's settings. The runtime puts the container's
 	// own control group there.
 	out.Host.Tmpfs["/sys"] = "ro,noexec,nosuid,nodev,size=64k,mode=0555"
-	out.Ops = append(out.Ops, shared.PlannedMount{Op: "tmpfs", Destination: "/sys", Why: "the engine"})
+	out.show("tmpfs", "", "/sys", "the engine")
 	private("/tmp", 0o1777, "filesystem")
 	private("/var/tmp", 0o1777, "filesystem")
 	private(p.Spec.Home, 0o700, "home")
@@ -251,7 +256,7 @@ func (p *Planner) bind(out *Plan, m shared.Entry, readOnly bool) {
 		}
 	}
 	out.Host.Mounts = append(out.Host.Mounts, b)
-	out.Ops = append(out.Ops, shared.PlannedMount{Op: op, Source: m.Source, Destination: m.Path, Why: m.Why})
+	out.show(op, m.Source, m.Path, m.Why)
 }
 
 func (p *Planner) tmpfs(out *Plan, dest string, mode uint32, why string) {
@@ -260,7 +265,7 @@ func (p *Planner) tmpfs(out *Plan, dest string, mode uint32, why string) {
 		u = shared.User{}
 	}
 	out.Host.Tmpfs[dest] = fmt.Sprintf("rw,exec,nosuid,nodev,size=%d,mode=%04o,uid=%d,gid=%d", size, mode, u.UID, u.GID)
-	out.Ops = append(out.Ops, shared.PlannedMount{Op: "tmpfs", Destination: dest, Why: why})
+	out.show("tmpfs", "", dest, why)
 }
 
 // hide hides paths: the daemon's runtime does it last, and skips missing paths, so that it makes no
@@ -279,11 +284,11 @@ func (p *Planner) hide(out *Plan, mounted map[string]bool) {
 		}
 		if holds[m.Path] {
 			out.Host.Tmpfs[m.Path] = "ro,noexec,nosuid,nodev,size=64k,mode=0755"
-			out.Ops = append(out.Ops, shared.PlannedMount{Op: "tmpfs", Destination: m.Path, Why: m.Why})
+			out.show("tmpfs", "", m.Path, m.Why)
 			continue
 		}
 		masked = append(masked, m.Path)
-		out.Ops = append(out.Ops, shared.PlannedMount{Op: "mask", Destination: m.Path, Why: m.Why})
+		out.show("mask", "", m.Path, m.Why)
 	}
 	slices.Sort(masked)
 	out.Host.MaskedPaths = slices.Concat(defaultMasked[:], masked)
