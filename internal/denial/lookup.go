@@ -221,8 +221,7 @@ func (f *Failure) placeholder(p string) bool {
 
 // copyOfHidden is about a hidden file that a program copies: it finds a device node there, and can make none.
 func (f *Failure) copyOfHidden(line string, copies []string) Denial {
-	lower := strings.ToLower(line)
-	if !strings.Contains(lower, "create special file") && !strings.Contains(lower, "mknod \"") && !strings.Contains(lower, "cannot mknod") {
+	if !mentions(strings.ToLower(line), "create special file", "mknod \"", "cannot mknod") {
 		return Denial{}
 	}
 	for _, p := range copies {

@@ -163,7 +163,7 @@ func (f *Failure) complaints() (list []Denial) {
 			case unreachable:
 				add(f.unreachable(line))
 			case processes:
-				if strings.Contains(line, "fork") || strings.Contains(line, "thread") || strings.Contains(line, "spawn") || bytes.Contains(f.Stderr, []byte("fork")) {
+				if mentions(line, "fork", "thread", "spawn") || bytes.Contains(f.Stderr, []byte("fork")) {
 					add(f.limit("pids", f.Spec.Limits.PIDs, count))
 				}
 			case exhausted:
@@ -180,11 +180,16 @@ func (f *Failure) complaints() (list []Denial) {
 	return list
 }
 
+// mentions reports whether a text has one of some parts.
+func mentions(text string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+}
+
 // causes returns the causes in a line.
 func causes(line string) (found []cause) {
 	lower := strings.ToLower(line)
 	for c := absent; c <= unset; c++ {
-		if slices.ContainsFunc(phrases[c], func(phrase string) bool { return strings.Contains(lower, phrase) || strings.Contains(line, phrase) }) {
+		if mentions(lower, phrases[c]...) || mentions(line, phrases[c]...) {
 			found = append(found, c)
 		}
 	}
@@ -210,7 +215,7 @@ func (f *Failure) ofPath(c cause, p string) Denial {
 // makes reports whether a line is about making a file.
 func makes(line string) bool {
 	line = strings.ToLower(line)
-	return strings.HasPrefix(line, "tee: ") || strings.Contains(line, "creat") || strings.Contains(line, "touch") || strings.Contains(line, "writ")
+	return strings.HasPrefix(line, "tee: ") || mentions(line, "creat", "touch", "writ")
 }
 
 // full is about a place without space: limits apply to /tmp and the private home, not to a disk.
@@ -234,11 +239,11 @@ func (f *Failure) privileged(line string) Denial {
 	switch {
 	case strings.Contains(lower, "ptrace"):
 		return f.option("ptrace", "ptrace(2), by which debuggers and tracers work")
-	case strings.Contains(lower, "unshare"), strings.Contains(lower, "namespace"), strings.Contains(lower, "clone("):
+	case mentions(lower, "unshare", "namespace", "clone("):
 		return f.option("nested_userns", "namespaces of the command's own, the first of which must be one of users")
 	}
 	reason := "no command in a sandbox has root's privileges: it cannot mount, change a file's owner or this machine's settings, make devices or set-id files, or open raw sockets"
-	if strings.Contains(lower, "permissions") || strings.Contains(lower, "chmod") || strings.Contains(lower, "change mode") {
+	if mentions(lower, "permissions", "chmod", "change mode") {
 		reason = "no sandbox lets a command make set-id files, or change the mode of another user's file"
 	}
 	return Denial{Operation: "call", Reason: reason}
@@ -247,7 +252,7 @@ func (f *Failure) privileged(line string) Denial {
 // lowPort is about a port that takes a privilege to listen on.
 func (f *Failure) lowPort(line string) Denial {
 	lower := strings.ToLower(line)
-	listens := strings.Contains(lower, "listen") || strings.Contains(lower, "bind") || bytes.Contains(f.Stderr, []byte("bind("))
+	listens := mentions(lower, "listen", "bind") || bytes.Contains(f.Stderr, []byte("bind("))
 	if !listens || !patterns().lowPort.MatchString(line+" "+f.text()) {
 		return Denial{}
 	}
@@ -339,7 +344,7 @@ func (f *Failure) portOf(name, said string) uint16 {
 			return number(l.words[option+1])
 		}
 	}
-	if name != "" && (strings.Contains(said, "ssh: ") || strings.Contains(asked, "ssh://") || strings.Contains(asked, "@"+name+":")) {
+	if name != "" && (strings.Contains(said, "ssh: ") || mentions(asked, "ssh://", "@"+name+":")) {
 		return 22
 	}
 	return 0

@@ -34,7 +34,7 @@ func (f *Failure) fromArguments() Denial {
 			host = m[1]
 		}
 		// A network would not help to reach the sandbox's own loopback, or a socket.
-		inside := slices.ContainsFunc([]string{"localhost", "127.", "[::1]", "--unix-socket"}, func(word string) bool { return strings.Contains(text, word) })
+		inside := mentions(text, "localhost", "127.", "[::1]", "--unix-socket")
 		if slices.Contains([]string{"curl", "wget", "getent"}, program) && strings.Contains(host, ".") && !inside {
 			return f.noNetwork(host, f.portOf(host, ""))
 		}
