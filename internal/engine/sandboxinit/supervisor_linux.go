@@ -177,6 +177,9 @@ func statusOf(ws syscall.WaitStatus) Status {
 	return Status{Code: ws.ExitStatus()}
 }
 
+// killed is the status of a command for which nobody could wait.
+var killed = Status{Code: -1, Signal: int(syscall.SIGKILL)}
+
 // usedByChildren is the kernel's count for the processes that were waited for; zero if unknown.
 func usedByChildren() (cpu, memory uint64) {
 	var u unix.Rusage
@@ -228,7 +231,7 @@ func (s *supervisor) serveRequests() {
 			s.killAllAtEnd.Store(true)
 			continue
 		case err == nil && k == kindKill:
-			s.report(Status{Code: -1, Signal: int(syscall.SIGKILL)})
+			s.report(killed)
 			s.end(0)
 			return
 		}

@@ -61,7 +61,7 @@ func (s *supervisor) beginTraced(cmd *Command) (none child, _ *ExecError) {
 func (t *tracerProcess) status() Status {
 	status, err := t.conn.Wait()
 	if err != nil {
-		return Status{Code: -1, Signal: int(syscall.SIGKILL)}
+		return killed
 	}
 	return status
 }
@@ -96,7 +96,7 @@ func runTracer(control int) int {
 		closeInherited(control)
 	}
 	ws, err := t.Follow(c.pid, begun)
-	status := Status{Code: -1, Signal: int(syscall.SIGKILL)}
+	status := killed
 	if err == nil {
 		status = statusOf(ws)
 	}
