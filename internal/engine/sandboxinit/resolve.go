@@ -34,13 +34,15 @@ func Resolve(args []string, script string, env []string, dir string, scriptFD in
 		return Program{Path: file, Argv: args}, refused
 	}
 	// No login shell: the profile of many a system sets its own PATH.
-	name := "bash"
-	file, refused := lookup(name, dir, path+":/bin:/usr/bin")
-	if refused != nil {
-		name = "sh"
-		if file, refused = lookup(name, dir, path+":/bin:/usr/bin"); refused != nil {
-			return Program{}, refused
+	var name, file string
+	var refused *ExecError
+	for _, name = range [...]string{"bash", "sh"} {
+		if file, refused = lookup(name, dir, path+":/bin:/usr/bin"); refused == nil {
+			break
 		}
+	}
+	if refused != nil {
+		return Program{}, refused
 	}
 	text, long := script, ""
 	if len(text) > maxInlineScript {
