@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -237,13 +238,10 @@ func namespaces(user *syscall.Credential) (*syscall.SysProcAttr, error) {
 	switch {
 	case user != nil && os.Geteuid() == 0:
 		// That user's rights and no others: root's files belong to nobody in there.
-		attr.UidMappings, attr.GidMappings = one(user.Uid), one(user.Gid)
-		seen := map[uint32]bool{user.Gid: true}
-		for _, g := range user.Groups {
-			if !seen[g] {
-				attr.GidMappings = append(attr.GidMappings, one(g)...)
-				seen[g] = true
-			}
+		attr.UidMappings = one(user.Uid)
+		groups := slices.Sorted(slices.Values(append(slices.Clip(user.Groups), user.Gid)))
+		for _, g := range slices.Compact(groups) {
+			attr.GidMappings = append(attr.GidMappings, one(g)...)
 		}
 		attr.GidMappingsEnableSetgroups = true
 		if user.Uid != 0 {
