@@ -108,7 +108,7 @@ func (d *decoder) bind(it item) (host.Bind, bool) {
 	var bind host.Bind
 	before := len(d.diags)
 	if ty := it.val.Type(); it.val.IsNull() || !ty.IsObjectType() && !ty.IsMapType() {
-		if s := it.val; !s.IsNull() && ty.FriendlyName() != "string" {
+		if !it.val.IsNull() && ty.FriendlyName() != "string" {
 			d.wrongType(it, "a path or an object { host = ... }")
 			return bind, false
 		}
@@ -118,14 +118,13 @@ func (d *decoder) bind(it item) (host.Bind, bool) {
 	}
 
 	fields, _ := d.fields(it)
-	hasHost := false
+	hasHost, names := false, namesOf(&bindSchema.schema)
 	for _, f := range fields {
 		hasHost = hasHost || f.key == "host"
-		if i := slices.Index(namesOf(&bindSchema.schema), f.key); i >= 0 {
+		if i := slices.Index(names, f.key); i >= 0 {
 			bindSchema.attributes[i].read(d, f.item, &bind)
 			continue
 		}
-		names := namesOf(&bindSchema.schema)
 		detail := " It takes " + list(names) + "."
 		if near := source.Nearest(f.key, names); near != "" && !f.hiddenKey {
 			detail = fmt.Sprintf(" Did you mean %q?", near)
