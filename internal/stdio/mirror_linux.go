@@ -57,15 +57,10 @@ func (f *Files) mirrored(stdin *os.File) (*os.File, error) {
 }
 
 // reopen opens a pipe again to read from it without a wait, which does not concern others who have it.
-func reopen(pipe *os.File) (again *os.File, err error) {
-	err = frame.Control(pipe, func(fd int) error {
-		fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		if err == nil {
-			again = os.NewFile(uintptr(fd), pipe.Name())
-		}
-		return err
+func reopen(pipe *os.File) (*os.File, error) {
+	return another(pipe, func(fd int) (int, error) {
+		return unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	})
-	return again, err
 }
 
 // Sizes of the command's pipe, in bytes: of one page, and of as much as the caller's mostly holds.

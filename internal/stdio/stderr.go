@@ -61,9 +61,14 @@ func sameFile(f, g *os.File) bool {
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-func duplicate(f *os.File) (again *os.File, err error) {
+func duplicate(f *os.File) (*os.File, error) {
+	return another(f, func(fd int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3) })
+}
+
+// another is a file with the descriptor that open makes of f's.
+func another(f *os.File, open func(fd int) (int, error)) (again *os.File, err error) {
 	err = frame.Control(f, func(fd int) error {
-		fd, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+		fd, err := open(fd)
 		if err == nil {
 			again = os.NewFile(uintptr(fd), f.Name())
 		}

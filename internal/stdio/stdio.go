@@ -111,7 +111,7 @@ func (f *Files) Make(s *Streams) (shared.Stdio, error) {
 // Remake forgets the files and terminals of Make: the next Make makes new ones.
 func (f *Files) Remake() {
 	f.closeMade()
-	f.made, f.stdin, f.mirror, f.terminals, f.copiers, f.sharedPipes, f.stderrEnds = nil, nil, nil, nil, nil, nil, nil
+	*f = Files{child: f.child, parent: f.parent}
 }
 
 func (f *Files) input(s *Streams) (*os.File, error) {
