@@ -301,7 +301,10 @@ func (s *Engines) declared(name string, declared Source) (program, error) {
 	}
 	p := program{name: name, file: file, source: path, declared: true, env: s.pickEnv(append(slices.Clip(declared.Env), logEnv))}
 	if len(declared.SHA256) > 0 {
-		p.pinned, p.sha256 = true, strings.ToLower(declared.SHA256[Platform()])
+		if p.sha256 = strings.ToLower(declared.SHA256[Platform()]); p.sha256 == "" {
+			return p, invalid("engine."+name+".sha256", "no checksum is pinned for "+Platform(),
+				"check the engine and add the checksum of its program, or remove sha256")
+		}
 	}
 	return p, nil
 }
