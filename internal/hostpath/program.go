@@ -217,19 +217,18 @@ func Follow(from, p string, via func(link string), leave func(dir string)) (stri
 // or with everything that is bound into one. path has no symlinks; info describes the file. A
 // directory is not a program, and its error is the one of a missing file.
 func CheckExecutable(path string, info fs.FileInfo) error {
-	refuse := func(why string) error { return errors.New(strconv.Quote(path) + " " + why) }
 	if info.IsDir() {
 		// A stub that holds the path, so that no command puts a program there.
 		return fmt.Errorf("%q is a directory and no program: %w", path, fs.ErrNotExist)
 	}
 	if !info.Mode().IsRegular() {
-		return refuse("is not a regular file")
+		return untrusted(path, "is not a regular file")
 	}
 	if err := checkFile(path, info); err != nil {
 		return err
 	}
 	if info.Mode().Perm()&0o111 == 0 {
-		return refuse("is not executable: chmod 0755 it")
+		return untrusted(path, "is not executable: chmod 0755 it")
 	}
 	dir, err := os.Stat(filepath.Dir(path))
 	if err != nil {
@@ -245,7 +244,7 @@ func checkFile(path string, info fs.FileInfo) error {
 		return err
 	}
 	if writableByOthers(path, info) {
-		return errors.New(strconv.Quote(path) + " is writable by its group or by others: chmod go-w it")
+		return untrusted(path, "is writable by its group or by others: chmod go-w it")
 	}
 	return nil
 }
@@ -257,7 +256,7 @@ func checkDirectory(path string, info fs.FileInfo) error {
 		return err
 	}
 	if writableByOthers(path, info) && info.Mode()&fs.ModeSticky == 0 {
-		return errors.New(strconv.Quote(path) + " is writable by its group or by others, who can replace what lies in it: chmod go-w it")
+		return untrusted(path, "is writable by its group or by others, who can replace what lies in it: chmod go-w it")
 	}
 	return nil
 }
@@ -278,8 +277,11 @@ func checkOwner(path string, info fs.FileInfo, refusal string) error {
 	} else if uid == overflowUID && !allMapped() {
 		refusal = "belongs to a user who has no number in this user namespace, as root has none in a sandbox: use a copy that is your own, and to run a sandbox in a sandbox say config { nested_userns = true } in the definition of the outer one"
 	}
-	return errors.New(strconv.Quote(path) + " " + refusal)
+	return untrusted(path, refusal)
 }
+
+// untrusted is the error for a file that is not taken.
+func untrusted(path, why string) error { return errors.New(strconv.Quote(path) + " " + why) }
 
 // overflowUID is the kernel's number for users that a user namespace does not map.
 const overflowUID = 65534
