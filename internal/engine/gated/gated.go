@@ -31,22 +31,26 @@ func Read(of *shared.Spec) (*Network, error) {
 	n := &Network{named: spec.Mode == shared.NetworkNames, config: gate.Config{HostPorts: spec.HostPorts, Memory: of.Limits.Memory}}
 	var err error
 	if n.config.Rules, err = egress.ParseRules(spec.Names); err != nil {
-		return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "network", Message: err.Error()}
+		return nil, invalid("network", err.Error())
 	}
 	for i, text := range spec.Publish {
 		p, err := egress.ParsePublish(text)
 		if err != nil {
-			return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: fmt.Sprintf("publish[%d]", i), Message: err.Error()}
+			return nil, invalid(fmt.Sprintf("publish[%d]", i), err.Error())
 		}
 		n.publish = append(n.publish, p)
 	}
 	if in := &spec.Inject; len(in.Credentials) > 0 {
 		n.config.Inject = &gate.Injection{Credentials: in.Credentials}
 		if n.config.Inject.Certificate, err = tls.X509KeyPair([]byte(in.Certificate), []byte(in.Certificate)); err != nil {
-			return nil, &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "credentials", Message: "its certificate cannot be used"}
+			return nil, invalid("credentials", "its certificate cannot be used")
 		}
 	}
 	return n, nil
+}
+
+func invalid(attribute, message string) error {
+	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: message}
 }
 
 // Renew replaces the values of the credentials, also in gates that have begun. n may be nil.
