@@ -47,8 +47,7 @@ func (e *engine) open(_ context.Context, spec *shared.Spec) error {
 }
 
 type openSandbox struct {
-	spec  *shared.Spec
-	table *mountplan.Table
+	*mountplan.Table
 	// network passes connections between a command's network and the host's; may be nil.
 	network *gated.Network
 	rooted  bool // see [sandboxinit.Confinement]
@@ -72,8 +71,8 @@ func attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attachment, error)
 	if network != nil {
 		support.Nameserver = gate.Nameserver
 	}
-	s := &openSandbox{spec: spec, table: &mountplan.Table{Facts: mountplan.Look(), Support: support, Spec: spec}, network: network, rooted: !filter.NestedUserNamespaces}
-	drawn, err := s.table.Draw()
+	s := &openSandbox{Table: &mountplan.Table{Facts: mountplan.Look(), Support: support, Spec: spec}, network: network, rooted: !filter.NestedUserNamespaces}
+	drawn, err := s.Draw()
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +82,8 @@ func attach(_ context.Context, spec *shared.Spec) (*cmdengine.Attachment, error)
 	return &cmdengine.Attachment{
 		Launch:   s.launch,
 		Plan:     s.plan,
-		Events:   func() []shared.Event { return mountplan.Events(support, spec) },
-		Fresh:    nsengine.FreshHome(s.spec, false),
+		Events:   s.Events,
+		Fresh:    nsengine.FreshHome(spec, false),
 		Diagnose: s.diagnose,
 	}, nil
 }
@@ -111,11 +110,11 @@ const (
 // launch makes bubblewrap's command line. A descriptor passes the options: it has no limit for
 // their number, and no process list shows them.
 func (s *openSandbox) launch(*shared.Command) (_ *cmdengine.Launch, err error) {
-	launcher, err := locateFor(s.spec)
+	launcher, err := locateFor(s.Spec)
 	if err != nil {
 		return nil, err
 	}
-	drawn, err := s.table.Draw()
+	drawn, err := s.Draw()
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +128,7 @@ func (s *openSandbox) launch(*shared.Command) (_ *cmdengine.Launch, err error) {
 	if l.Mounts, err = mounts(drawn.Ops); err != nil {
 		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
 	}
-	words, files, err := args(s.spec.Network.Mode, drawn.Ops, firstFD)
+	words, files, err := args(s.Spec.Network.Mode, drawn.Ops, firstFD)
 	if err != nil {
 		return nil, err
 	}
@@ -170,19 +169,19 @@ func (s *openSandbox) launch(*shared.Command) (_ *cmdengine.Launch, err error) {
 }
 
 func (s *openSandbox) plan(*shared.Command) (shared.Plan, error) {
-	launcher, err := locateFor(s.spec)
+	launcher, err := locateFor(s.Spec)
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	drawn, err := s.table.Draw()
+	drawn, err := s.Draw()
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	words, _, err := args(s.spec.Network.Mode, drawn.Ops, -1)
+	words, _, err := args(s.Spec.Network.Mode, drawn.Ops, -1)
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	filter, err := nsengine.Filter(s.spec, false)
+	filter, err := nsengine.Filter(s.Spec, false)
 	if err != nil {
 		return shared.Plan{}, err
 	}
@@ -200,7 +199,7 @@ func (s *openSandbox) diagnose(stderr string, status *syscall.WaitStatus) error 
 		return nil // killed, which proves nothing about the machine
 	}
 	e := diagnose(stderr, nsengine.LookAtKernel())
-	if u := s.spec.User; u != nil && e.Kind == shared.ErrDenied { // root may not expect that
+	if u := s.Spec.User; u != nil && e.Kind == shared.ErrDenied { // root may not expect that
 		e.Hint = nsengine.LetSearch(u)
 	}
 	return e

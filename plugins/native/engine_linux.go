@@ -47,11 +47,9 @@ type engine struct {
 }
 
 type openSandbox struct {
+	*mountplan.Table
 	engine  *engine
-	spec    *shared.Spec
-	table   *mountplan.Table
 	session *session
-	support *mountplan.Support
 	network *gated.Network // may be nil
 	rooted  bool           // see [sandboxinit.Confinement]
 	// oneShot says that commands share nothing, so there is no holder. first is the init that waits
@@ -71,12 +69,11 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 	if err != nil {
 		return nil, err
 	}
-	s := &openSandbox{engine: e, spec: spec, support: &mountplan.Support{}, network: network, rooted: !filter.NestedUserNamespaces,
+	s := &openSandbox{Table: &mountplan.Table{Facts: mountplan.Look(), Support: &mountplan.Support{}, Spec: spec}, engine: e, network: network, rooted: !filter.NestedUserNamespaces,
 		oneShot: !spec.Prepare && (spec.Session.Dir == "" || spec.Session.ID == "" && spec.User == nil)}
 	if network != nil {
-		s.support.Nameserver = gate.Nameserver
+		s.Support.Nameserver = gate.Nameserver
 	}
-	s.table = &mountplan.Table{Facts: mountplan.Look(), Support: s.support, Spec: spec}
 	if err := s.join(ctx); err != nil {
 		return nil, err
 	}
@@ -94,8 +91,8 @@ func (e *engine) attach(ctx context.Context, spec *shared.Spec) (*cmdengine.Atta
 	return &cmdengine.Attachment{
 		Launch: s.launch, Prepares: true,
 		Plan:   s.plan,
-		Events: func() []shared.Event { return mountplan.Events(s.support, spec) },
-		Fresh:  nsengine.FreshHome(spec, s.support.Holder && spec.Session.ID != ""),
+		Events: s.Events,
+		Fresh:  nsengine.FreshHome(spec, s.Support.Holder && spec.Session.ID != ""),
 		Renew:  network.Renew,
 		Close:  s.leave,
 	}, nil
@@ -117,7 +114,7 @@ type work struct {
 
 // prepare returns the work of a command's plan, mostly the last one's.
 func (s *openSandbox) prepare(terminal bool) (*work, error) {
-	drawn, err := s.table.Draw()
+	drawn, err := s.Draw()
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +136,7 @@ func (s *openSandbox) prepare(terminal bool) (*work, error) {
 		Namespaces: unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
 		Steps:      holder.NewPlan(m.halves.Command),
 	}
-	if s.spec.Network.Mode != shared.NetworkHost {
+	if s.Spec.Network.Mode != shared.NetworkHost {
 		m.box.Namespaces |= unix.CLONE_NEWNET
 	}
 	m.box.Resets = s.network.Resets()
@@ -173,7 +170,7 @@ func (s *openSandbox) launch(cmd *shared.Command) (*cmdengine.Launch, error) {
 		box.Tree, box.Namespaces = m.tree, box.Namespaces&^unix.CLONE_NEWCGROUP
 		l.Spawn, l.Sandbox = s.aloneSpawner(m), &box
 	}
-	if s.spec.Session.Processes {
+	if s.Spec.Session.Processes {
 		l.Shared = func(first cmdengine.Process, emit func(shared.Event)) (cmdengine.Spawner, *holder.Sandbox) {
 			if first == nil {
 				return s.spawner(m, holder.Start{Namespaces: m.box.Namespaces, First: true, Restored: func(dest, reason string) { emit(m.restored(dest, reason)) }}), &m.box
@@ -211,11 +208,11 @@ func (s *openSandbox) launch(cmd *shared.Command) (*cmdengine.Launch, error) {
 }
 
 func (s *openSandbox) plan(*shared.Command) (shared.Plan, error) {
-	drawn, err := s.table.Draw()
+	drawn, err := s.Draw()
 	if err != nil {
 		return shared.Plan{}, err
 	}
-	f, err := nsengine.Filter(s.spec, os.Geteuid() == 0)
+	f, err := nsengine.Filter(s.Spec, os.Geteuid() == 0)
 	if err != nil {
 		return shared.Plan{}, err
 	}

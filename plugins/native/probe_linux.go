@@ -35,15 +35,15 @@ func (e *engine) tryOverlay(ctx context.Context) error {
 	if err := errors.Join(os.Mkdir(lower, 0o700), os.Mkdir(state, 0o700)); err != nil {
 		return err
 	}
-	s := &openSandbox{engine: e, support: &mountplan.Support{}, spec: &shared.Spec{
+	s := &openSandbox{engine: e, Table: &mountplan.Table{Support: &mountplan.Support{}, Spec: &shared.Spec{
 		Session: shared.Session{Dir: state},
 		Table:   []shared.Entry{{Source: lower, Path: "/overlay", Access: shared.Overlay, Degradable: true}},
-	}}
+	}}}
 	if err := s.join(ctx); err != nil {
 		return err
 	}
 	defer s.leave()
-	if reason := s.support.NoOverlay(lower); reason != "" {
+	if reason := s.Support.NoOverlay(lower); reason != "" {
 		return errors.New(reason)
 	}
 	return nil

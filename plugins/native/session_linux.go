@@ -113,7 +113,7 @@ func (s *session) startStandalone(network bool) (*holder.StandaloneInit, error) 
 
 // alone returns an init for the one command of a sandbox, which needs no holder.
 func (s *openSandbox) alone() (*holder.StandaloneInit, error) {
-	network := s.spec.Network.Mode != shared.NetworkHost
+	network := s.Spec.Network.Mode != shared.NetworkHost
 	if network && s.session.config.User == nil && !s.engine.taken.Swap(true) {
 		if a, err := s.engine.early(); err == nil {
 			return a, nil
@@ -143,7 +143,7 @@ func (s *openSandbox) aloneSpawner(m *work) cmdengine.Spawner {
 		}
 		if len(m.overlays) > 0 {
 			var refused map[string]error
-			refused, err = a.Overlays(ctx, s.spec.Session.Dir, m.overlays)
+			refused, err = a.Overlays(ctx, s.Spec.Session.Dir, m.overlays)
 			for _, reason := range refused {
 				err = reason
 			}
@@ -182,11 +182,11 @@ func (s *session) connect(ctx context.Context) (*holder.Client, error) {
 // join enters the Spec's session and finds out which overlays are possible. A plan without a required
 // one is an error.
 func (s *openSandbox) join(ctx context.Context) error {
-	s.session = s.engine.sessions.get(s.spec)
+	s.session = s.engine.sessions.get(s.Spec)
 	if s.oneShot {
 		a, err := s.alone()
 		if s.first.Store(a); err == nil {
-			err = s.makeOverlays(ctx, func(sources []string) (map[string]error, error) { return a.Overlays(ctx, s.spec.Session.Dir, sources) })
+			err = s.makeOverlays(ctx, func(sources []string) (map[string]error, error) { return a.Overlays(ctx, s.Spec.Session.Dir, sources) })
 		}
 		if err != nil {
 			s.leave()
@@ -216,17 +216,17 @@ func (s *openSandbox) join(ctx context.Context) error {
 }
 
 // ownOverlays says that commands share nothing, and so no overlay.
-func (s *openSandbox) ownOverlays() bool { return s.spec.Session.ID == "" }
+func (s *openSandbox) ownOverlays() bool { return s.Spec.Session.ID == "" }
 
 // makeOverlays finds out which overlays are possible, by making them.
 func (s *openSandbox) makeOverlays(ctx context.Context, overlay func(sources []string) (refused map[string]error, err error)) error {
-	if s.spec.Session.Dir != "" {
-		s.support.Holder = true
-		s.support.Refused, s.support.Foreign = mountplan.NestedOverlays(s.spec), map[string]bool{}
+	if s.Spec.Session.Dir != "" {
+		s.Support.Holder = true
+		s.Support.Refused, s.Support.Foreign = mountplan.NestedOverlays(s.Spec), map[string]bool{}
 	}
 	var sources []string
-	for _, m := range s.spec.Table {
-		if m.Access == shared.Overlay && s.support.NoOverlay(m.Source) == "" && !slices.Contains(sources, m.Source) {
+	for _, m := range s.Spec.Table {
+		if m.Access == shared.Overlay && s.Support.NoOverlay(m.Source) == "" && !slices.Contains(sources, m.Source) {
 			sources = append(sources, m.Source)
 		}
 	}
@@ -239,9 +239,9 @@ func (s *openSandbox) makeOverlays(ctx context.Context, overlay func(sources []s
 		}
 		for _, source := range sources {
 			if reason := refused[source]; reason != nil {
-				s.support.Refused[source] = reason.Error()
+				s.Support.Refused[source] = reason.Error()
 			} else {
-				s.support.Foreign[source] = s.session.key.uid != 0 && !ownedBy(source, s.session.key.uid)
+				s.Support.Foreign[source] = s.session.key.uid != 0 && !ownedBy(source, s.session.key.uid)
 			}
 		}
 	}
@@ -325,7 +325,7 @@ func (s *openSandbox) explain(steps []holder.Op, failed *holder.MountError) erro
 	switch failed.Errno {
 	case unix.EACCES:
 		e.Kind = shared.ErrDenied
-		if u := s.spec.User; u != nil {
+		if u := s.Spec.User; u != nil {
 			e.Hint = nsengine.LetSearch(u)
 		}
 	case unix.ENOENT:

@@ -62,17 +62,17 @@ func NestedOverlays(spec *shared.Spec) map[string]string {
 
 // Events report the overlays that a command does not get as the Spec asks, and the limits that the
 // engine itself enforces.
-func Events(h *Support, spec *shared.Spec) (out []shared.Event) {
-	for _, m := range spec.Table {
+func (t *Table) Events() (out []shared.Event) {
+	for _, m := range t.Spec.Table {
 		if m.Access != shared.Overlay {
 			continue
 		}
 		message := ""
-		if reason := h.NoOverlay(m.Source); reason != "" && reason == h.Reason {
+		if reason := t.Support.NoOverlay(m.Source); reason != "" && reason == t.Support.Reason {
 			continue // package cmdengine reports what an engine does not claim
 		} else if reason != "" {
 			message = fmt.Sprintf("%s: %s is read-only and has no overlay: %s", m.Why, m.Path, reason)
-		} else if h.Foreign[m.Source] {
+		} else if t.Support.Foreign[m.Source] {
 			message = fmt.Sprintf("%s: %s belongs to another user: its overlay accepts new files only at its top", m.Why, m.Path)
 		} else {
 			continue
@@ -80,10 +80,10 @@ func Events(h *Support, spec *shared.Spec) (out []shared.Event) {
 		out = append(out, shared.Event{Kind: shared.EventDegraded, Message: message,
 			Details: map[string]string{"mechanism": "overlay", "attribute": m.Why, "path": m.Path}})
 	}
-	if spec.Limits.OpenFiles > 0 {
+	if t.Spec.Limits.OpenFiles > 0 {
 		out = append(out, shared.LimitEvent("open_files", "RLIMIT_NOFILE", "enforced"))
 	}
-	if spec.Limits.TempSize > 0 {
+	if t.Spec.Limits.TempSize > 0 {
 		out = append(out, shared.LimitEvent("temp_size", "tmpfs size", "enforced"))
 	}
 	return out
