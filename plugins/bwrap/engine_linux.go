@@ -126,7 +126,7 @@ func (s *openSandbox) launch(*shared.Command) (_ *cmdengine.Launch, err error) {
 		}
 	}
 	if l.Mounts, err = mounts(drawn.Ops); err != nil {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+		return nil, mountplan.Unavailable(err)
 	}
 	words, files, err := args(s.Spec.Network.Mode, drawn.Ops, firstFD)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *openSandbox) launch(*shared.Command) (_ *cmdengine.Launch, err error) {
 	}()
 	list, err := sandboxinit.Sealed("bwrap-args", strings.Join(words, "\x00")+"\x00")
 	if err != nil {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "passing the options: " + err.Error()}
+		return nil, mountplan.Unavailable(fmt.Errorf("passing the options: %w", err))
 	}
 	extra = append(extra, list)
 	for _, in := range files {
@@ -155,7 +155,7 @@ func (s *openSandbox) launch(*shared.Command) (_ *cmdengine.Launch, err error) {
 		}
 		f, err := open(in.path)
 		if err != nil {
-			return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+			return nil, mountplan.Unavailable(err)
 		}
 		extra = append(extra, f)
 	}

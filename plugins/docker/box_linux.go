@@ -55,7 +55,7 @@ func (b *box) open(ctx context.Context, spec *shared.Spec) error {
 	}
 	initFile, err := b.engine.locateInit()
 	if err != nil {
-		return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+		return mountplan.Unavailable(err)
 	}
 	if err := checkInit(initFile.Path); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (b *box) container(lineDir string) (*plan.Plan, error) {
 func (b *box) start(ctx context.Context) (v *vessel.Vessel, mounts []sandboxinit.Mount, err error) {
 	m, err := vessel.NewMeeting(b.engine.surroundings.Getenv)
 	if err != nil {
-		return nil, nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+		return nil, nil, mountplan.Unavailable(err)
 	}
 	defer m.End()
 	p, err := b.container(m.Dir)

@@ -190,7 +190,7 @@ func (s *openSandbox) launch(cmd *shared.Command) (*cmdengine.Launch, error) {
 		Confinement: sandboxinit.Confinement{Landlock: w.domain.forInit(s.abi)},
 		OwnRules: func() (rules []confine.Rule, err error) {
 			if err := p.make(s.spec); err != nil {
-				return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: "making private directories: " + err.Error()}
+				return nil, mountplan.Unavailable(fmt.Errorf("making private directories: %w", err))
 			}
 			for _, dir := range p.dirs() {
 				rules = append(rules, confine.Rule{Path: dir, Access: uint64(write.rights() & handled(s.abi))})

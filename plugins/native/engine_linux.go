@@ -129,7 +129,7 @@ func (s *openSandbox) prepare(terminal bool) (*work, error) {
 	m.tree, m.overlays = holder.NewPlan(m.halves.Shared), holder.OwnOverlays(m.halves.Command)
 	spaces, err := holder.OwnNamespaces()
 	if err != nil {
-		return nil, &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+		return nil, mountplan.Unavailable(err)
 	}
 	m.box = holder.Sandbox{
 		Starter:    spaces,

@@ -241,6 +241,11 @@ func Invalid(attribute, hint, format string, a ...any) error {
 	return &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: attribute, Message: fmt.Sprintf(format, a...), Hint: hint}
 }
 
+// Unavailable is an error about this machine.
+func Unavailable(err error) error {
+	return &shared.Error{Kind: shared.ErrUnavailable, Message: err.Error()}
+}
+
 // view is the base view, to which steps can be added.
 func (p *planner) view() *view {
 	v := newView(p.facts.tree)
