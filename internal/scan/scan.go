@@ -108,23 +108,21 @@ func (w *walk) refresh(n *node, path string, depth int) {
 	if err := w.renew(n, path, depth); err != nil {
 		w.failed.CompareAndSwap(nil, &err)
 	}
-	if w.failed.Load() != nil {
-		return
-	}
-	if depth+1 == w.depth {
+	if w.failed.Load() != nil || depth+1 == w.depth {
 		return
 	}
 	var others sync.WaitGroup
 	for _, child := range n.dirs {
 		at := paths.Join(path, child.name)
-		if !w.mayGo() {
+		select {
+		case w.tokens <- struct{}{}:
+			others.Go(func() {
+				defer func() { <-w.tokens }()
+				w.refresh(child, at, depth+1)
+			})
+		default:
 			w.refresh(child, at, depth+1)
-			continue
 		}
-		others.Go(func() {
-			defer func() { <-w.tokens }()
-			w.refresh(child, at, depth+1)
-		})
 	}
 	others.Wait()
 }
@@ -147,20 +145,3 @@ func (w *walk) renew(n *node, path string, depth int) error {
 	}
 	return nil
 }
-
-// mayGo reports whether a directory gets its own goroutine. If so, it has taken a token.
-func (w *walk) mayGo() bool {
-	if w.names.Load() <= manyNames {
-		return false
-	}
-	select {
-	case w.tokens <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-// manyNames is after how many names a walk uses other processors: to wake one takes as long as to look at
-// a hundred directories again.
-const manyNames = 2_000
