@@ -29,12 +29,8 @@ type HostPaths struct {
 func (o *HostPaths) All(caller *Caller, owner *Owner, dir string) (list []view.HostPath, err error) {
 	const inForce, remembered, program, config = "the configuration in force", "what is remembered about sandboxes", "a program that runs sandboxes", "a configuration of yours"
 	add := func(kind view.HostPathKind, p, what string, names ...string) {
-		one := view.HostPath{Path: p, Description: what, Kind: kind, Names: names}
-		if kind == view.HostState {
-			one.Attribute = "XDG_STATE_HOME"
-		}
 		if filepath.IsAbs(p) {
-			list = append(list, one)
+			list = append(list, view.HostPath{Path: p, Description: what, Kind: kind, Names: names, Attribute: "XDG_STATE_HOME"})
 		}
 	}
 	for i, p := range slices.Concat(o.Configs, o.TrustChecked) {
