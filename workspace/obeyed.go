@@ -152,7 +152,13 @@ var fileNames = sync.OnceValue(func() *regexp.Regexp {
 
 // obey finds the hooks and other files that the settings name.
 func (q *question) obey() {
-	if q.bases = q.workTrees(); q.layout.GitDir != "" {
+	q.bases = []string{q.top} // and the work trees that settings name instead
+	for _, s := range q.settings {
+		if s.key == "core.worktree" && s.value != "" {
+			q.bases = append(q.bases, tidy(absoluteIn(q.layout.GitDir, s.value), q.fixed...))
+		}
+	}
+	if q.layout.GitDir != "" {
 		q.hooksIn(paths.Join(q.layout.CommonDir, "hooks"))
 	}
 	for _, s := range q.settings {
@@ -184,17 +190,6 @@ func (q *question) obey() {
 	if p := q.git.xdg("attributes"); filepath.IsAbs(p) {
 		q.add(p, controlProgram, true)
 	}
-}
-
-// workTrees returns the top, and the work trees that settings name instead.
-func (q *question) workTrees() []string {
-	trees := []string{q.top}
-	for _, s := range q.settings {
-		if s.key == "core.worktree" && s.value != "" {
-			trees = append(trees, tidy(absoluteIn(q.layout.GitDir, s.value), q.fixed...))
-		}
-	}
-	return trees
 }
 
 // pathsFrom returns the paths that the value of a setting names: one for each base, if it is relative.
