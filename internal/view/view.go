@@ -136,14 +136,11 @@ func (v *View) put(e shared.Entry) {
 		v.byPath[e.Path] = i
 		v.entries = append(v.entries, e)
 	} else {
-		if old := v.entries[i].Source; old != "" {
-			v.bySource[old] = slices.DeleteFunc(v.bySource[old], func(j int) bool { return j == i })
-		}
+		old := v.entries[i].Source
+		v.bySource[old] = slices.DeleteFunc(v.bySource[old], func(j int) bool { return j == i })
 		v.entries[i] = e
 	}
-	if e.Source != "" {
-		v.bySource[e.Source] = append(v.bySource[e.Source], i)
-	}
+	v.bySource[e.Source] = append(v.bySource[e.Source], i)
 }
 
 // hideExceptEntries hides a path inside, except for deeper entries, unless the path is taken.
