@@ -164,8 +164,7 @@ func (m *Machine) agentSocket() (string, error) {
 		return "", fmt.Errorf("commands run as the workspace's owner, user %d, who cannot use the agent of root", m.Owner.User.UID)
 	case !filepath.IsAbs(socket):
 		return "", errors.New("SSH_AUTH_SOCK is not set, or not absolute, so there is no ssh-agent")
-	}
-	if Follow(socket).Kind != view.Socket {
+	case Follow(socket).Kind != view.Socket:
 		return "", fmt.Errorf("SSH_AUTH_SOCK: %s is not a socket", hostpath.Quote(socket))
 	}
 	return socket, nil
