@@ -231,7 +231,7 @@ func TestChangesAreToldWithoutASearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	out.baseline.Unprotected = map[unprotectedPath]string{{Path: tasks}: "otherwise"}
-	out.searchAgain = func() ([]scan.Found, error) { return nil, scan.ErrTooLarge }
+	out.searchAgain = func() ([]scan.Found, error) { return nil, errors.New("too many files to search") }
 	if made := m.Changes(out); !slices.Equal(made.Instructions, []string{tasks}) || len(made.Repositories) != 1 || made.Repositories[0].Unclear == "" {
 		t.Errorf("%+v", made)
 	}

@@ -3,7 +3,6 @@
 package facts
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -105,11 +104,7 @@ func searchError(err error) error {
 	if hint := shortageHint(err); hint != "" {
 		return &shared.Error{Kind: shared.ErrUnavailable, Message: "the search for paths to hide and protect failed: " + err.Error(), Hint: hint}
 	}
-	e := &shared.Error{Kind: shared.ErrInvalidSpec, Attribute: "deny_paths", Message: err.Error()}
-	if errors.Is(err, scan.ErrTooLarge) {
-		e.Hint = "show less: bind only the directories that are needed, or choose a smaller workspace"
-	}
-	return e
+	return view.Invalid("deny_paths", err.Error(), "show less: bind only the directories that are needed, or choose a smaller workspace")
 }
 
 // SensitiveFiles names ten files near the top of the workspace that look as if they held secrets.

@@ -3,7 +3,6 @@
 package scan
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -23,13 +22,10 @@ const maxEntries = 4_000_000
 // for a longer path inside the sandbox.
 const maxPath = 3072
 
-// ErrTooLarge is wrapped by the error for trees with more than maxEntries names.
-var ErrTooLarge = errors.New("too many files to search")
-
 // A Query says what a scan searches for.
 type Query struct {
 	// Set holds patterns of absolute paths. The scan does not report paths beneath a match
-	// separately. Nil matches nothing.
+	// separately.
 	Set *glob.Set
 	// Name reports whether the scan reports a file of this name, in any directory, as
 	// SensitiveName. Nil reports none.
@@ -57,9 +53,6 @@ type Scanner struct {
 // New makes a Scanner that searches the directories in roots. They must be absolute, resolved, and not
 // nested in one another. A root may be missing, or a file, which the scan can report itself.
 func New(q Query, roots ...string) *Scanner {
-	if q.Set == nil {
-		q.Set = glob.NewSet()
-	}
 	return &Scanner{query: q, roots: roots, limit: maxEntries, now: time.Now, lead: clockLead()}
 }
 
@@ -141,7 +134,7 @@ func (w *walk) renew(n *node, path string, depth int) error {
 		}
 	}
 	if w.names.Add(int64(n.names)) > w.limit {
-		return fmt.Errorf("%s: more than %d: %w", hostpath.Quote(path), w.limit, ErrTooLarge)
+		return fmt.Errorf("%s: more than %d: too many files to search", hostpath.Quote(path), w.limit)
 	}
 	return nil
 }

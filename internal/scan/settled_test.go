@@ -36,7 +36,7 @@ func TestTicks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Query{Name: func(name string) bool { return name == "x" }}, dir)
+	s := New(Query{Set: patterns(t), Name: func(name string) bool { return name == "x" }}, dir)
 	for i := range 2000 {
 		var want int
 		if i%2 == 0 {
@@ -61,7 +61,7 @@ func TestTicks(t *testing.T) {
 func TestClockSet(t *testing.T) {
 	t.Parallel()
 	dir := newTree(t)
-	s := New(Query{}, dir)
+	s := New(Query{Set: patterns(t)}, dir)
 	seen := func() *node {
 		if _, err := s.Scan(); err != nil {
 			t.Fatal(err)
