@@ -307,16 +307,11 @@ func (s stamp) unread(p string) bool {
 }
 
 // irregular reports whether git would open something else than a file with a text, such as a fifo, or a
-// device to which a command has led a symlink.
+// device to which a command has led a symlink. Root's git would wait for /proc/kmsg, whose text the kernel makes
+// up, and take messages from the programs that read it.
 func irregular(p string) bool {
 	s := stampWithin(p, 0)
-	return !s.unread(p) && (!s.regular() || s.symlink() && s.end.Size == 0 && ofKernel(p))
-}
-
-// ofKernel reports whether the kernel makes up the text of a file. Root's git would wait for /proc/kmsg,
-// and take messages from the programs that read it.
-func ofKernel(p string) bool {
-	return paths.InsideAny([]string{"/proc", "/sys"}, resolved(p))
+	return !s.unread(p) && (!s.regular() || s.symlink() && s.end.Size == 0 && paths.InsideAny([]string{"/proc", "/sys"}, resolved(p)))
 }
 
 // tidy cleans an absolute path if the result leads to the same file, now and later: ".." after a symlink

@@ -4,9 +4,9 @@ package facts
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"io/fs"
 	"os"
@@ -48,9 +48,7 @@ func (m *Machine) markDir() string {
 }
 
 func (m *Machine) markPrefix() string {
-	hash := fnv.New64a()
-	io.WriteString(hash, m.Workspace.Root())
-	return fmt.Sprintf("%016x-", hash.Sum64())
+	return fmt.Sprintf("%.8x-", sha256.Sum256([]byte(m.Workspace.Root())))
 }
 
 // takeMark returns a mark of some directories, locked and complete: an unlocked one belongs to a dead
