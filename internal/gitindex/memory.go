@@ -25,9 +25,10 @@ func (l *look) ReadAt(p []byte, at int64) (n int, err error) {
 	return n, err
 }
 
-// maxLooks is how many looks are remembered; at an index with fewer than minLength bytes, none.
+// maxLooks is how many looks are remembered, each with at most maxLinkBytes; at an index with fewer than
+// minLength bytes, none.
 const (
-	maxLooks  = 32
+	maxLooks  = 16
 	minLength = 64 << 10
 )
 
